@@ -1,0 +1,132 @@
+"""labeldp: label differential privacy.
+
+The features of a training set are known to the learner, the labels are not, and each label stays deniable.
+
+>>> import labeldp as ldp
+>>> space = ldp.LabelSpace(["<=50K", ">50K"])
+>>> release = ldp.privatize(["<=50K", ">50K", "<=50K"], ldp.RandomizedResponse(space, epsilon=1.0))
+>>> release.guarantee.epsilon(delta=0)
+1.0
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labeldp import errors, estimate, learn, testing
+    from labeldp.channels import (
+        FiniteChannel,
+        PriorRandomizedResponse,
+        RandomizedResponse,
+        ResampledResponse,
+        TableChannel,
+        TopKRandomizedResponse,
+        best_channel,
+    )
+    from labeldp.coins import KeyedCoins, SeededCoins, SystemCoins
+    from labeldp.curator import Curator, privatize
+    from labeldp.guarantee import Budget, Estimate, Guarantee, Ledger
+    from labeldp.labels import LabelSpace, RawLabels
+    from labeldp.mechanisms import LabelHistogram
+    from labeldp.noise import DiscreteGaussian, DiscreteLaplace
+    from labeldp.release import (
+        BagRelease,
+        HistogramRelease,
+        LabelService,
+        Release,
+        RowRelease,
+        TableRelease,
+        VectorRelease,
+        read_release,
+    )
+
+_HOME = {
+    "BagRelease": "release",
+    "Budget": "guarantee",
+    "Curator": "curator",
+    "DiscreteGaussian": "noise",
+    "DiscreteLaplace": "noise",
+    "Estimate": "guarantee",
+    "FiniteChannel": "channels",
+    "Guarantee": "guarantee",
+    "HistogramRelease": "release",
+    "KeyedCoins": "coins",
+    "LabelHistogram": "mechanisms",
+    "LabelService": "release",
+    "LabelSpace": "labels",
+    "Ledger": "guarantee",
+    "PriorRandomizedResponse": "channels",
+    "RandomizedResponse": "channels",
+    "RawLabels": "labels",
+    "Release": "release",
+    "ResampledResponse": "channels",
+    "RowRelease": "release",
+    "SeededCoins": "coins",
+    "SystemCoins": "coins",
+    "TableChannel": "channels",
+    "TableRelease": "release",
+    "TopKRandomizedResponse": "channels",
+    "VectorRelease": "release",
+    "best_channel": "channels",
+    "privatize": "curator",
+    "read_release": "release",
+}
+_MODULES = ("channels", "coins", "curator", "errors", "estimate", "guarantee", "learn", "mechanisms", "noise",
+            "release", "testing")  # fmt: skip
+
+__all__ = [
+    "BagRelease",
+    "Budget",
+    "Curator",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Estimate",
+    "FiniteChannel",
+    "Guarantee",
+    "HistogramRelease",
+    "KeyedCoins",
+    "LabelHistogram",
+    "LabelService",
+    "LabelSpace",
+    "Ledger",
+    "PriorRandomizedResponse",
+    "RandomizedResponse",
+    "RawLabels",
+    "Release",
+    "ResampledResponse",
+    "RowRelease",
+    "SeededCoins",
+    "SystemCoins",
+    "TableChannel",
+    "TableRelease",
+    "TopKRandomizedResponse",
+    "VectorRelease",
+    "best_channel",
+    "errors",
+    "estimate",
+    "learn",
+    "privatize",
+    "read_release",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  # whatever is asked for
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"labeldp.{_HOME[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"labeldp.{name}")
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("labeldp")
+    else:
+        raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -1,0 +1,84 @@
+"""Channels made of channels, as tables of their own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from labeldp.channels.base import TOTAL, FiniteChannel
+from labeldp.channels.table import TableChannel, to_weights
+from labeldp.errors import ShapeError, SpaceMismatchError
+from labeldp.labels import LabelSpace, code_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST_CELLS: Final = 1 << 26
+
+
+def followed_by(first: FiniteChannel, second: FiniteChannel) -> TableChannel:
+    """Return the channel that sends the output of ``first`` through ``second``.
+
+    By data processing it costs no more than ``first``; rounding to integers respects that exactly.
+    """
+    if second.space != first.released_space:
+        raise SpaceMismatchError(
+            f"Expected a second channel on {first.released_space}, got one on {second.space}.",
+            expected=first.released_space,
+        )
+    bound = first.epsilon_exact or None
+
+    def join(a: int, b: int) -> NDArray[np.int64]:
+        return to_weights((first.weights_of(a) / TOTAL) @ (second.weights_of(b) / TOTAL), bound)
+
+    return _combined(first, second, second.released_space, join)
+
+
+def product(first: FiniteChannel, second: FiniteChannel) -> TableChannel:
+    """Return the channel that releases both outputs of the same label, drawn with independent coins."""
+    if second.space != first.space:
+        raise SpaceMismatchError(f"Expected a channel on {first.space}, got one on {second.space}.")
+    pairs = LabelSpace([f"{a} & {b}" for a in first.released_space.labels for b in second.released_space.labels])
+    parts = first.epsilon_exact, second.epsilon_exact
+    bound: Fraction | None = None if None in parts else sum(parts, Fraction(0))  # type: ignore[arg-type]  # no None
+
+    def join(a: int, b: int) -> NDArray[np.int64]:
+        left, right = first.weights_of(a) / TOTAL, second.weights_of(b) / TOTAL
+        joint = (left[:, :, None] * right[:, None, :]).reshape(first.space.size, -1)
+        return to_weights(joint, bound or None)
+
+    return _combined(first, second, pairs, join)
+
+
+def _combined(first: FiniteChannel, second: FiniteChannel, released: LabelSpace, join: Any) -> TableChannel:  # noqa: ANN401
+    """Join the tables of every pair of contexts that occurs together in a row."""
+    if first.rows is not None and second.rows is not None and first.rows != second.rows:
+        raise ShapeError(f"Expected channels of as many rows, got {first.rows} and {second.rows}.")
+    rows = first.rows or second.rows
+    if rows is None:
+        return TableChannel.from_weights(first.space, join(0, 0), released=released)
+    left, right = _contexts(first, rows), _contexts(second, rows)
+    distinct, groups = np.unique(np.column_stack([left, right]), axis=0, return_inverse=True)
+    cells = len(distinct) * first.space.size * released.size
+    if cells > _MOST_CELLS:
+        raise ShapeError(
+            f"Expected channels whose rows share few tables; joining these needs {len(distinct)} tables of "
+            f"{first.space.size} x {released.size}. Release through the first, and process the release instead.",
+            tables=len(distinct),
+        )
+    weights = np.stack([join(int(a), int(b)) for a, b in distinct])
+    return TableChannel.from_weights(
+        first.space, weights, released=released, groups=groups.ravel().astype(code_type(len(distinct)))
+    )
+
+
+def _contexts(channel: FiniteChannel, rows: int) -> NDArray[np.intp]:
+    """Return one number a row, equal where the rows' tables are equal."""
+    if channel.rows is None:
+        return np.zeros(rows, np.intp)
+    parameters = channel.row_bytes()
+    assert parameters is not None  # noqa: S101  # channels bound to rows have parameters by row
+    _, first, inverse = np.unique(parameters, axis=0, return_index=True, return_inverse=True)
+    return np.array([channel.context_of(int(row)) for row in first], np.intp)[inverse.ravel()]

@@ -1,0 +1,182 @@
+"""Sets of labels, one a row, kept compactly: member lists where sets are small, bits where they are large."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from labeldp.labels import code_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Offsets into the member list are kept once for this many rows, and summed up inside.
+_STRIDE: Final = 8192
+
+
+@final
+class LabelSets:
+    """One non-empty set of labels per row."""
+
+    __slots__ = ("_bits", "_members", "_offsets", "labels", "sizes")
+
+    def __init__(
+        self,
+        labels: int,
+        sizes: NDArray[Any],
+        members: NDArray[Any] | None,
+        bits: NDArray[np.uint8] | None,
+    ) -> None:
+        self.labels = labels
+        self.sizes = sizes
+        self._members = members
+        self._bits = bits
+        self._offsets: NDArray[np.int64] | None = None
+        for array in (sizes, members, bits):
+            if array is not None:
+                array.flags.writeable = False
+        if members is not None:
+            starts = np.arange(0, len(sizes), _STRIDE)
+            sums = np.add.reduceat(sizes, starts, dtype=np.int64) if len(sizes) else np.zeros(0, np.int64)
+            self._offsets = np.concatenate([[0], np.cumsum(sums)])
+
+    @classmethod
+    def of_mask(cls, mask: NDArray[np.bool_]) -> LabelSets:
+        """Read a (rows, K) table of truth values."""
+        return cls.of_packed(np.packbits(mask, axis=1, bitorder="little"), mask.shape[1])
+
+    @classmethod
+    def of_packed(cls, bits: NDArray[np.uint8], labels: int) -> LabelSets:
+        """Read one bit a label, little end first."""
+        sizes = np.bitwise_count(bits).sum(axis=1, dtype=np.int64).astype(code_type(labels + 1))
+        return cls(labels, sizes, None, np.ascontiguousarray(bits))
+
+    @classmethod
+    def of_parts(cls, labels: int, parts: list[tuple[NDArray[Any], NDArray[Any], bool]]) -> LabelSets:
+        """Join parts of (sizes, data, dense): packed bits where dense, member lists otherwise.
+
+        The whole is kept in the smaller of the two forms.
+        """
+        sizes = np.concatenate([part[0] for part in parts])
+        width = -(-labels // 8)
+        listed = int(sizes.sum(dtype=np.int64)) * code_type(labels).itemsize
+        if listed <= len(sizes) * width:
+            members = [
+                _listed(data, labels) if dense else data.astype(code_type(labels), copy=False)
+                for _, data, dense in parts
+            ]
+            return cls(labels, sizes, np.concatenate(members), None)
+        bits = np.empty((len(sizes), width), np.uint8)
+        start = 0
+        for part_sizes, data, dense in parts:
+            stop = start + len(part_sizes)
+            bits[start:stop] = data if dense else np.packbits(
+                _mask_of(part_sizes, data, labels), axis=1, bitorder="little"
+            )
+            start = stop
+        return cls(labels, sizes, None, bits)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def mask(self, rows: slice) -> NDArray[np.bool_]:
+        """Return some rows as a table of truth values."""
+        if self._bits is not None:
+            table = np.unpackbits(self._bits[rows], axis=1, count=self.labels, bitorder="little")
+            return table.view(np.bool_)
+        sizes, members = self._listed(rows)
+        return _mask_of(sizes, members, self.labels)
+
+    def packed(self) -> NDArray[np.uint8]:
+        """Return all rows, one bit a label."""
+        if self._bits is not None:
+            return self._bits
+        out = np.empty((len(self), -(-self.labels // 8)), np.uint8)
+        for start in range(0, len(self), _STRIDE):
+            part = slice(start, min(start + _STRIDE, len(self)))
+            out[part] = np.packbits(self.mask(part), axis=1, bitorder="little")
+        return out
+
+    def take(self, rows: NDArray[np.intp]) -> LabelSets:
+        """Return the sets of some rows."""
+        if self._bits is not None:
+            return LabelSets(self.labels, self.sizes[rows], None, self._bits[rows])
+        ends = np.cumsum(self.sizes, dtype=np.int64)
+        sizes = self.sizes[rows].astype(np.int64)
+        starts = ends[rows] - sizes
+        first = np.cumsum(sizes) - sizes
+        assert self._members is not None  # noqa: S101  # the other form
+        members = self._members[np.repeat(starts - first, sizes) + np.arange(int(sizes.sum()))]
+        return LabelSets(self.labels, self.sizes[rows], members, None)
+
+    def contains(self, codes: NDArray[Any], rows: slice, *, shared: bool) -> NDArray[np.bool_]:
+        """Whether each row's set holds its code; one set serves for all rows if ``shared``."""
+        if shared:
+            return self.mask(slice(0, 1))[0][codes]
+        if self._bits is not None:
+            byte = self._bits[rows][np.arange(len(codes)), codes >> 3]
+            found: NDArray[np.bool_] = (byte >> (codes & 7).astype(np.uint8) & 1).astype(bool)
+            return found
+        sizes, members = self._listed(rows)
+        owner = np.repeat(np.arange(len(codes)), sizes)
+        inside = np.zeros(len(codes), bool)
+        inside[owner[members == codes[owner]]] = True
+        return inside
+
+    def select(self, rank: NDArray[np.intp], rows: slice, *, shared: bool) -> NDArray[Any]:
+        """Return each row's member number ``rank``, counting labels upwards from 0."""
+        if shared:
+            return np.flatnonzero(self.mask(slice(0, 1))[0])[rank]
+        if self._bits is not None:
+            return _nth_bit(self._bits[rows], rank)
+        sizes, members = self._listed(rows)
+        return members[np.cumsum(sizes, dtype=np.int64) - sizes + rank]
+
+    def _listed(self, rows: slice) -> tuple[NDArray[Any], NDArray[Any]]:
+        assert self._members is not None  # noqa: S101  # the other form
+        assert self._offsets is not None  # noqa: S101  # comes with it
+        start, stop, _ = rows.indices(len(self))
+        block = start // _STRIDE
+        first = int(self._offsets[block]) + int(self.sizes[block * _STRIDE : start].sum(dtype=np.int64))
+        sizes = self.sizes[start:stop]
+        return sizes, self._members[first : first + int(sizes.sum(dtype=np.int64))]
+
+
+def _mask_of(sizes: NDArray[Any], members: NDArray[Any], labels: int) -> NDArray[np.bool_]:
+    mask = np.zeros((len(sizes), labels), bool)
+    mask[np.repeat(np.arange(len(sizes)), sizes), members] = True
+    return mask
+
+
+def _listed(bits: NDArray[np.uint8], labels: int) -> NDArray[Any]:
+    mask = np.unpackbits(bits, axis=1, count=labels, bitorder="little")
+    return np.nonzero(mask)[1].astype(code_type(labels))
+
+
+def _nth_bit(bits: NDArray[np.uint8], rank: NDArray[np.intp]) -> NDArray[Any]:
+    """Find the rank-th set bit of each row: the byte by running counts, the bit in it by a table."""
+    found = np.zeros(len(bits), np.intp)
+    left = rank.astype(np.int64)
+    byte = np.zeros(len(bits), np.uint8)
+    done = np.zeros(len(bits), bool)
+    columns = np.ascontiguousarray(bits.T)
+    for place, column in enumerate(columns):
+        count = np.bitwise_count(column)
+        here = ~done & (left < count)
+        found[here] = place
+        byte[here] = column[here]
+        done |= here
+        np.subtract(left, count, out=left, where=~done)
+    return found * 8 + _BIT_TABLE[byte, np.minimum(left, 7)]
+
+
+def _bit_table() -> NDArray[np.uint8]:
+    table = np.zeros((256, 8), np.uint8)
+    for byte in range(256):
+        bits = [bit for bit in range(8) if byte >> bit & 1]
+        table[byte, : len(bits)] = bits
+    return table
+
+
+_BIT_TABLE: Final = _bit_table()

@@ -1,0 +1,141 @@
+"""Numbers on which privacy depends: exact rationals, rounded the safe way only at the end.
+
+``Decimal.exp`` and ``Decimal.ln`` are correctly rounded, so one unit in the last place on either side of
+their result is a proof, not an estimate.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+
+from labeldp.errors import EpsilonError, LargeEpsilonWarning
+
+_DIGITS = 60
+_UP = Context(prec=_DIGITS, rounding=ROUND_CEILING, Emin=-9_999_999, Emax=9_999_999)
+_DOWN = Context(prec=_DIGITS, rounding=ROUND_FLOOR, Emin=-9_999_999, Emax=9_999_999)
+
+# Exact epsilons are kept to this many decimal places, rounded up: far finer than any table of 2^62 can show.
+_PLACES = 10**40
+
+#: Above this epsilon an attacker's odds may change by more than 10^21: a warning, not an error.
+ABSURD_EPSILON = 50
+
+#: Anything that may stand for a number in a public parameter.
+Number = int | float | str | Fraction | Decimal
+
+
+def exact(number: object) -> Fraction:
+    """Return the rational a caller meant by ``number``, never more than either reading of a float.
+
+    A float has two readings: its binary value and the decimal it prints as.  The smaller one is taken, so that
+    ten charges of ``0.1`` fit a budget of ``1`` and no mechanism exceeds the float that was asked for.
+    """
+    if isinstance(number, bool):
+        raise EpsilonError(f"Expected a number, got the truth value {number}.", value=number)
+    if isinstance(number, Rational | Decimal | str):
+        return _parsed(number)
+    if isinstance(number, Real):
+        value = float(number)
+        _finite(value)
+        return min(Fraction(value), Fraction(repr(value)))
+    raise EpsilonError(f"Expected a number, got {type(number).__name__}.", value=number)
+
+
+def declared(number: object) -> Fraction:
+    """Return the rational that ``number`` prints as: how a budget written by its owner is read."""
+    if isinstance(number, Real) and not isinstance(number, Rational | bool):
+        value = float(number)
+        _finite(value)
+        return Fraction(repr(value))
+    return exact(number)
+
+
+def positive_epsilon(epsilon: object, name: str = "epsilon") -> Fraction:
+    """Validate an asked epsilon: a finite number above zero."""
+    value = exact(epsilon)
+    if value <= 0:
+        raise EpsilonError(f"Expected {name} > 0, got {epsilon}. Choose a positive number, such as 1.", value=epsilon)
+    if value > ABSURD_EPSILON:
+        warnings.warn(
+            f"{name}={epsilon} is above {ABSURD_EPSILON}: such a release hides nothing.",
+            LargeEpsilonWarning,
+            stacklevel=3,
+        )
+    return value
+
+
+def delta_in_range(delta: object) -> Fraction:
+    """Validate a delta: a number in [0, 1)."""
+    value = exact(delta)
+    if not 0 <= value < 1:
+        raise EpsilonError(f"Expected 0 <= delta < 1, got {delta}.", value=delta)
+    return value
+
+
+def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Enclose e^x between two rationals."""
+    low = _DOWN.exp(_decimal(x, _DOWN))
+    high = _UP.exp(_decimal(x, _UP))
+    return Fraction(_DOWN.next_minus(low)), Fraction(_UP.next_plus(high))
+
+
+def log_up(x: Fraction) -> Fraction:
+    """Return a rational at or above log x, within 10^-40 of it."""
+    if x == 1:
+        return Fraction(0)
+    high = Fraction(_UP.next_plus(_UP.ln(_decimal(x, _UP))))
+    return round_up(high)
+
+
+def log_down(x: Fraction) -> Fraction:
+    """Return a rational at or below log x."""
+    if x == 1:
+        return Fraction(0)
+    return Fraction(_DOWN.next_minus(_DOWN.ln(_decimal(x, _DOWN))))
+
+
+def round_up(x: Fraction) -> Fraction:
+    """Round ``x`` up to 40 decimal places."""
+    return Fraction(math.ceil(x * _PLACES), _PLACES)
+
+
+def float_up(x: Fraction) -> float:
+    """Return the smallest float at or above ``x``."""
+    nearest = float(x)
+    return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)
+
+
+def float_down(x: Fraction) -> float:
+    """Return the largest float at or below ``x``."""
+    nearest = float(x)
+    return nearest if Fraction(nearest) <= x else math.nextafter(nearest, -math.inf)
+
+
+def to_text(x: Fraction) -> str:
+    """Write a rational so that :func:`from_text` reads back the very same number."""
+    return f"{x.numerator}/{x.denominator}" if x.denominator != 1 else str(x.numerator)
+
+
+def from_text(text: str) -> Fraction:
+    """Read what :func:`to_text` wrote."""
+    return Fraction(text)
+
+
+def _parsed(number: Rational | Decimal | str) -> Fraction:
+    try:
+        return Fraction(number)  # type: ignore[arg-type]  # numbers.Rational registers what Fraction accepts
+    except (ValueError, OverflowError, ZeroDivisionError, TypeError):
+        raise EpsilonError(f"Expected a finite number, got {number!r}.", value=number) from None
+
+
+def _finite(value: float) -> None:
+    if not math.isfinite(value):
+        raise EpsilonError(f"Expected a finite number, got {value}.", value=value)
+
+
+def _decimal(x: Fraction, context: Context) -> Decimal:
+    return context.divide(Decimal(x.numerator), Decimal(x.denominator))

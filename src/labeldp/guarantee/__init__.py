@@ -1,0 +1,41 @@
+"""Privacy losses and guarantees: exact where they can be, rounded up where they cannot."""
+
+from labeldp.guarantee.value import (
+    ApproximateLoss,
+    Charge,
+    ConcentratedLoss,
+    Estimate,
+    FiniteLoss,
+    GroupLoss,
+    Guarantee,
+    LawLoss,
+    Loss,
+    LossLaw,
+    ParallelLoss,
+    PureLoss,
+    SequentialLoss,
+    binary_response_law,
+    one_bin_laplace_law,
+    read_guarantee,
+    two_bin_laplace_law,
+)
+
+__all__ = [
+    "ApproximateLoss",
+    "Charge",
+    "ConcentratedLoss",
+    "Estimate",
+    "FiniteLoss",
+    "GroupLoss",
+    "Guarantee",
+    "LawLoss",
+    "Loss",
+    "LossLaw",
+    "ParallelLoss",
+    "PureLoss",
+    "SequentialLoss",
+    "binary_response_law",
+    "one_bin_laplace_law",
+    "read_guarantee",
+    "two_bin_laplace_law",
+]

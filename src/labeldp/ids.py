@@ -1,0 +1,237 @@
+"""Row ids: what a row is called, and the 16-byte block made of it.
+
+The type is part of the id: the integer 7, the text "7" and position 7 are three different rows.  Floats are
+refused (7.0 is which row?), so are missing and duplicate ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
+
+import numpy as np
+
+from labeldp.errors import DuplicateIdError, IdError, LabelSpaceError, ShapeError
+from labeldp.labels import as_series
+from labeldp.prf import ROWS_PER_STEP, Aes, derive, mac_texts, native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Kind = Literal["position", "integer", "text", "uuid"]
+Filler = Callable[[int, int, "NDArray[np.uint64]"], None]
+
+_TAG: Final[dict[str, int]] = {"position": 1, "integer": 2, "text": 3, "uuid": 4}
+_NEGATIVE: Final = 1 << 8  # second byte of an integer's block: which side of zero, so that 2^64 - 1 is not -1
+
+
+@final
+class RowIds:
+    """Names of rows: positions, integers, texts or UUIDs.
+
+    >>> RowIds.of(["a", "b"])
+    RowIds(2 rows by text)
+    """
+
+    __slots__ = ("_data", "_offsets", "_rows", "kind")
+
+    kind: Kind
+
+    def __init__(self, kind: Kind, rows: int, data: NDArray[Any] | None, offsets: NDArray[np.int64] | None) -> None:
+        self.kind = kind
+        self._rows = rows
+        self._data = data
+        self._offsets = offsets
+
+    @classmethod
+    def positions(cls, rows: int) -> RowIds:
+        """Rows known only by their place in this one table."""
+        return cls("position", rows, None, None)
+
+    @classmethod
+    def of(cls, values: object) -> RowIds:
+        """Read ids from a list, an array or a series, and refuse what cannot name a row."""
+        if isinstance(values, RowIds):
+            return values
+        try:
+            array = as_series(values)
+        except LabelSpaceError:
+            raise IdError(
+                "Expected row ids of one kind (integers, texts or UUIDs), got a mixture or another type."
+            ) from None
+        if isinstance(array, np.ndarray) and array.dtype.kind in "iu":
+            return cls("integer", len(array), _integers(array), None)
+        return _from_arrow(cls, array)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __repr__(self) -> str:
+        return f"RowIds({len(self)} rows by {self.kind})"
+
+    def take(self, rows: NDArray[Any]) -> RowIds:
+        """Return the ids of some rows, in that order."""
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        if self.kind == "position":
+            picked = rows.astype(np.int64) if self._data is None else self._data[rows]
+            return RowIds("position", len(rows), picked, None)
+        assert self._data is not None  # noqa: S101  # only positions have none
+        if self._offsets is None:
+            return RowIds(self.kind, len(rows), self._data[rows], None)
+        starts, lengths = self._offsets[:-1][rows], np.diff(self._offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        at = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return RowIds(self.kind, len(rows), _padded(self._data[at]), offsets)
+
+    def block_filler(self, mac_key: bytes) -> Filler:
+        """Return a function that writes the blocks of rows start .. stop into an (m, 2) array."""
+        tag = native(np.uint64(_TAG[self.kind]))
+        data, offsets = self._data, self._offsets
+        if offsets is not None:
+            assert data is not None  # noqa: S101  # texts have bytes
+
+            def fill_texts(start: int, stop: int, out: NDArray[np.uint64]) -> None:
+                first = int(offsets[start])
+                last = int(offsets[stop])
+                out[:] = mac_texts(mac_key, data[first : last + 16], offsets[start : stop + 1] - first, int(tag))
+
+            return fill_texts
+        if data is None:
+
+            def fill_positions(start: int, stop: int, out: NDArray[np.uint64]) -> None:
+                out[:, 0] = tag
+                out[:, 1] = native(np.arange(start, stop, dtype=np.uint64))
+
+            return fill_positions
+
+        def fill_integers(start: int, stop: int, out: NDArray[np.uint64]) -> None:
+            part = data[start:stop]
+            out[:, 0] = tag if part.dtype == np.uint64 else tag + native((part < 0) * np.uint64(_NEGATIVE))
+            out[:, 1] = native(part.view(np.uint64))
+
+        return fill_integers
+
+    def tags(self, key: bytes) -> NDArray[np.uint64]:
+        """Return a keyed 128-bit name, (n, 2) words, for every row: for comparing rows without their ids."""
+        fill, aes = self.block_filler(derive(key, b"id mac")), Aes(derive(key, b"id tag"))
+        out = np.empty((len(self), 2), np.uint64)
+        for start in range(0, len(self), ROWS_PER_STEP):
+            stop = min(start + ROWS_PER_STEP, len(self))
+            fill(start, stop, out[start:stop])
+            out[start:stop] = native(aes(out[start:stop]))
+        return out
+
+    def check_unique(self) -> None:
+        """Refuse duplicate ids, with an example (ids are public)."""
+        if self._data is None:
+            return
+        if self._offsets is None:
+            twice = _repeated(self._data)
+        else:
+            tags = self.tags(b"uniqueness, nothing secret".ljust(32))
+            rows = _repeated_pair(tags)
+            twice = None if rows is None else self._text(rows)
+        if twice is not None:
+            raise DuplicateIdError(
+                f"Expected unique row ids, got {twice!r} at least twice. Two rows with one id would share their "
+                "coins; make ids unique, or release one label per id.",
+                example=twice,
+            )
+
+    def to_arrow(self) -> Any:  # noqa: ANN401  # pyarrow.Array or None
+        """Return the ids as an Arrow array; positions are not worth a column."""
+        import pyarrow as pa
+
+        if self.kind == "position" or self._data is None:
+            return None
+        if self._offsets is None:
+            return pa.array(self._data)
+        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(np.ascontiguousarray(self._data))]
+        if self.kind == "uuid":
+            kind = pa.binary(16)
+            return pa.Array.from_buffers(kind, len(self), [None, buffers[2]])
+        return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
+
+    def _text(self, row: int) -> str:
+        assert self._data is not None  # noqa: S101  # texts have bytes
+        assert self._offsets is not None  # noqa: S101  # texts have offsets
+        value = self._data[self._offsets[row] : self._offsets[row + 1]].tobytes()
+        return value.hex() if self.kind == "uuid" else value.decode("utf-8", "replace")
+
+
+def _integers(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype == np.uint64 and len(array) and int(array.max()) >= 2**63:
+        return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _from_arrow(cls: type[RowIds], array: Any) -> RowIds:  # noqa: ANN401  # pyarrow.Array
+    import pyarrow as pa
+
+    if isinstance(array, np.ndarray):
+        if array.dtype.kind not in "UTO":
+            _wrong_type(array.dtype)
+        try:
+            array = pa.array(array, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise IdError("Expected row ids of one kind: integers, texts or UUIDs.") from None
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if array.null_count:
+        raise IdError(f"Expected an id for every row, got {array.null_count} missing ids.", missing=array.null_count)
+    kind = array.type
+    if pa.types.is_integer(kind):
+        return cls("integer", len(array), _integers(array.to_numpy(zero_copy_only=False)), None)
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:  # noqa: PLR2004  # a UUID
+        data = np.frombuffer(array.cast(pa.large_binary()).buffers()[2], np.uint8)[: 16 * len(array)]
+        return cls("uuid", len(array), _padded(data), np.arange(len(array) + 1, dtype=np.int64) * 16)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        texts = pa.concat_arrays([array.cast(pa.large_string())])
+        _, offsets_buffer, data_buffer = texts.buffers()
+        offsets = np.frombuffer(offsets_buffer, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]] if len(texts) else _EMPTY
+        return cls("text", len(texts), _padded(data), offsets - offsets[0])
+    return _wrong_type(kind)
+
+
+def _wrong_type(kind: object) -> NoReturn:
+    raise IdError(
+        f"Expected row ids that are integers, texts or UUIDs, got {kind}. Floats and truth values do not name a row; "
+        "convert them to integers or texts.",
+        type=str(kind),
+    )
+
+
+def _padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    out = np.zeros(len(data) + 16, np.uint8)
+    out[: len(data)] = data
+    return out
+
+
+def _repeated(values: NDArray[Any]) -> int | None:
+    if len(values) < 2 or bool((values[1:] > values[:-1]).all()):  # noqa: PLR2004  # already in order: no sort
+        return None
+    ranked = np.sort(values)
+    same = np.flatnonzero(ranked[1:] == ranked[:-1])
+    return int(ranked[same[0]]) if len(same) else None
+
+
+def _repeated_pair(tags: NDArray[np.uint64]) -> int | None:
+    order = np.lexsort((tags[:, 1], tags[:, 0])) if len(tags) < 2**16 else np.argsort(tags[:, 0])
+    ranked = tags[order]
+    first = ranked[1:, 0] == ranked[:-1, 0]
+    if first.any() and len(tags) >= 2**16:
+        order = np.lexsort((tags[:, 1], tags[:, 0]))
+        ranked = tags[order]
+        first = ranked[1:, 0] == ranked[:-1, 0]
+    same = np.flatnonzero(first & (ranked[1:, 1] == ranked[:-1, 1]))
+    return int(order[same[0]]) if len(same) else None
+
+
+def same_length(ids: RowIds, rows: int) -> None:
+    """Refuse ids of another number of rows."""
+    if len(ids) != rows:
+        raise ShapeError(f"Expected {rows} row ids, one a label, got {len(ids)}.", expected=rows, got=len(ids))
+
+
+_EMPTY: Final = np.empty(0, np.uint8)

@@ -1,0 +1,350 @@
+"""The declared label space, and the only object that may hold raw labels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+
+import numpy as np
+
+from labeldp.errors import (
+    EmptyInputError,
+    LabelSpaceError,
+    MissingLabelError,
+    RawLabelsError,
+    ShapeError,
+    UnknownLabelError,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Label = str | int | bool | None
+Codes = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
+
+_KINDS: Final = {str: "text", bool: "truth value", int: "integer"}
+
+
+def code_type(size: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """Return the smallest unsigned type that holds codes 0 .. ``size`` - 1."""
+    return np.dtype(np.min_scalar_type(max(size - 1, 0)))
+
+
+@final
+class LabelSpace:
+    """A public, ordered, declared set of labels.
+
+    All labels are of one kind: texts, integers or truth values.  ``None`` among them declares that a missing
+    value is a label of its own; otherwise missing values are refused.
+
+    >>> space = LabelSpace(["no", "yes"])
+    >>> space.size
+    2
+    >>> space.decode(space.encode(["yes", "no", "yes"])).tolist()
+    ['yes', 'no', 'yes']
+    """
+
+    __slots__ = ("_index", "kind", "labels")
+
+    labels: tuple[Label, ...]
+    kind: str
+
+    def __init__(self, labels: Iterable[Label]) -> None:
+        declared = tuple(_plain(label) for label in _iterable(labels))
+        if len(set(declared)) != len(declared):
+            twice = next(label for i, label in enumerate(declared) if label in declared[:i])
+            raise LabelSpaceError(f"Expected distinct labels, got {twice!r} twice.", label=twice)
+        if len(declared) < 2:  # noqa: PLR2004  # one label is known to everybody
+            raise LabelSpaceError(
+                f"Expected at least 2 labels, got {len(declared)}: with fewer there is nothing to hide. "
+                "Declare every label that could occur.",
+                size=len(declared),
+            )
+        kinds = {_KINDS[type(label)] for label in declared if label is not None}
+        if len(kinds) != 1:
+            raise LabelSpaceError(
+                f"Expected labels of one kind, got {', '.join(sorted(kinds))}. Write them all as texts, for example.",
+                kinds=kinds,
+            )
+        object.__setattr__(self, "labels", declared)
+        object.__setattr__(self, "kind", kinds.pop())
+        object.__setattr__(self, "_index", None)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"LabelSpace is immutable; cannot set {name!r}.")
+
+    def __reduce__(self) -> tuple[type[LabelSpace], tuple[tuple[Label, ...]]]:
+        return LabelSpace, (self.labels,)
+
+    @property
+    def size(self) -> int:
+        """Number of labels, K."""
+        return len(self.labels)
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of the label that stands for a missing value, if one is declared."""
+        return self.labels.index(None) if None in self.labels else None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LabelSpace) and other.kind == self.kind and other.labels == self.labels
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.labels))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(label) for label in self.labels[:6])
+        more = f", ... {self.size} in all" if self.size > 6 else ""  # noqa: PLR2004  # what fits a line
+        return f"LabelSpace([{shown}{more}])"
+
+    def encode(self, values: object) -> Codes:
+        """Turn labels into codes 0 .. K-1, refusing missing and undeclared ones.
+
+        Accepts lists, NumPy arrays, and series of pandas, polars or pyarrow.  No message shows a label.
+        """
+        return _encode(self, values)
+
+    def decode(self, codes: object) -> NDArray[Any]:
+        """Turn codes into labels: a text, integer or truth-value array, of objects if one label is missing."""
+        return self._table()[np.asarray(codes)]
+
+    def digest(self) -> bytes:
+        """SHA-256 of the declared labels, their kind and order."""
+        return hashlib.sha256(json.dumps(self.to_json(), separators=(",", ":")).encode()).digest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what :meth:`from_json` reads."""
+        return {"kind": self.kind, "labels": list(self.labels)}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> LabelSpace:
+        """Read what :meth:`to_json` wrote."""
+        return LabelSpace(data["labels"])
+
+    def _table(self) -> NDArray[Any]:
+        if self._index is None:
+            dtype = object if None in self.labels else None
+            table = np.array(self.labels, dtype=dtype)
+            table.flags.writeable = False
+            object.__setattr__(self, "_index", table)
+        index: NDArray[Any] = self._index
+        return index
+
+
+@final
+class RawLabels:
+    """Raw labels on their owner's side; shows only its length.
+
+    It refuses to become an array, to be iterated, indexed, copied or pickled: the curator is the only reader.
+
+    >>> RawLabels(["no", "yes", "yes"], LabelSpace(["no", "yes"]))
+    RawLabels(3 rows)
+    """
+
+    __slots__ = ("__codes", "__space")
+
+    def __init__(self, values: object, space: LabelSpace) -> None:
+        codes = space.encode(values)
+        if len(codes) == 0:
+            raise EmptyInputError("Expected at least one label, got none.")
+        codes.flags.writeable = False
+        self.__codes = codes
+        self.__space = space
+
+    @property
+    def space(self) -> LabelSpace:
+        """The declared label space."""
+        return self.__space
+
+    def __len__(self) -> int:
+        return len(self.__codes)
+
+    def __repr__(self) -> str:
+        return f"RawLabels({len(self)} rows)"
+
+    __hash__ = object.__hash__
+
+    def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
+        raise RawLabelsError(
+            "Raw labels stay with their owner: they do not become arrays, copies, files or pickles. "
+            "Release them through labeldp.privatize or a Curator, and use the release."
+        )
+
+    __array__ = __iter__ = __getitem__ = __contains__ = _refuse
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = _refuse
+    __arrow_array__ = __arrow_c_array__ = __dlpack__ = _refuse
+
+
+def owner_codes(labels: RawLabels) -> Codes:
+    """Return the codes behind ``labels``: for the curator's side only (an import rule keeps learners out)."""
+    codes: Codes = labels._RawLabels__codes  # type: ignore[attr-defined]  # noqa: SLF001  # the one door
+    return codes
+
+
+def as_series(values: object) -> Any:  # noqa: ANN401  # an array of NumPy or of Arrow
+    """Return ``values`` as a one-dimensional NumPy or Arrow array, without importing anybody's data frames."""
+    if isinstance(values, RawLabels):
+        values._refuse()  # noqa: SLF001  # same refusal, same words
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise ShapeError(f"Expected one dimension, got an array of shape {values.shape}.", shape=values.shape)
+        return values
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        return _from_python(list(values))
+    if "pyarrow" in sys.modules:
+        import pyarrow as pa
+
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return _combined(values)
+    if "pandas" in sys.modules or "polars" in sys.modules:
+        import narwhals as nw
+
+        try:
+            series = nw.from_native(values, series_only=True)  # type: ignore[call-overload]
+        except TypeError:
+            series = None
+        if series is not None:
+            return _combined(series.to_arrow())
+    raise ShapeError(f"Expected a list, an array or a series, got {type(values).__name__}.")
+
+
+def _encode(space: LabelSpace, values: object) -> Codes:
+    array = as_series(values)
+    if isinstance(array, np.ndarray):
+        if array.dtype.kind in "iu" and space.kind == "integer" and None not in space.labels:
+            return _encode_integers(space, array)
+        if array.dtype.kind == "b" and space.kind == "truth value":
+            array = array.astype(np.uint8)
+            return _looked_up(space, array, np.array([int(bool(x)) for x in space.labels if x is not None], np.uint8))
+        array = _from_python(array)
+    return _encode_arrow(space, array)
+
+
+def _encode_integers(space: LabelSpace, array: NDArray[Any]) -> Codes:
+    labels = np.array(space.labels, dtype=np.int64)
+    low = int(labels[0])
+    if len(array) and np.array_equal(labels, np.arange(low, low + space.size)):
+        if int(array.min()) < low or int(array.max()) > int(labels[-1]):
+            _unknown()
+        shifted = array if low == 0 else array - low
+        return shifted.astype(code_type(space.size))
+    return _looked_up(space, array, labels)
+
+
+def _looked_up(space: LabelSpace, array: NDArray[Any], labels: NDArray[Any]) -> Codes:
+    order = np.argsort(labels, kind="stable")
+    ranked = labels[order]
+    place = np.searchsorted(ranked, array)
+    place[place == len(ranked)] = 0
+    if len(array) and not bool((ranked[place] == array).all()):
+        _unknown()
+    known = np.flatnonzero([label is not None for label in space.labels])
+    return known[order][place].astype(code_type(space.size))
+
+
+def _encode_arrow(space: LabelSpace, array: Any) -> Codes:  # noqa: ANN401  # pyarrow.Array
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = _arrow_kind(array.type)
+    if kind not in (space.kind, "null"):
+        raise LabelSpaceError(
+            f"Expected labels that are {space.kind}s like the declared ones, got a column of type {array.type}. "
+            "Declare the space with labels of that type, or convert the column first.",
+            expected=space.kind,
+        )
+    known = [label for label in space.labels if label is not None]
+    if kind == "null":
+        codes, missing = np.zeros(len(array), np.int64), np.ones(len(array), bool)
+        found = codes
+    else:
+        table = pa.array(known)
+        found_at = pc.index_in(array.cast(table.type), value_set=table)
+        missing = np.asarray(array.is_null())
+        found = np.asarray(found_at.fill_null(-1)).astype(np.int64)
+    if bool(missing.any()) and space.missing_code is None:
+        raise MissingLabelError(
+            "Some labels are missing. Drop those rows, or declare None as a label of its own: "
+            "LabelSpace([..., None])."
+        )
+    if bool((found[~missing] < 0).any()):
+        _unknown()
+    positions = np.flatnonzero([label is not None for label in space.labels])
+    codes = positions[np.where(missing, 0, found)]
+    if space.missing_code is not None:
+        codes = np.where(missing, space.missing_code, codes)
+    return codes.astype(code_type(space.size))
+
+
+def _arrow_kind(kind: Any) -> str:  # noqa: ANN401  # pyarrow.DataType
+    import pyarrow as pa
+
+    if pa.types.is_boolean(kind):
+        return "truth value"
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    return "null" if pa.types.is_null(kind) else str(kind)
+
+
+def _from_python(values: Any) -> Any:  # noqa: ANN401  # list or NumPy array in, pyarrow.Array out
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        failed = True  # Arrow's own message quotes the value: it must not even be chained
+    if failed:
+        raise LabelSpaceError(
+            "Expected values of one kind (texts, integers or truth values), got a mixture or a type that cannot "
+            "be a label. Convert them to one kind first."
+        )
+    return None
+
+
+def _combined(array: Any) -> Any:  # noqa: ANN401  # pyarrow arrays
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array
+
+
+def _unknown() -> NoReturn:
+    raise UnknownLabelError(
+        "Some labels are not in the declared label space. Declare every label that can occur, or clean the column; "
+        "comparing its distinct values with space.labels on the owner's side shows which."
+    )
+
+
+def _plain(label: object) -> Label:
+    if label is None or isinstance(label, str | bool):
+        return label
+    if isinstance(label, np.bool_):
+        return bool(label)
+    if isinstance(label, np.str_):
+        return str(label)
+    if isinstance(label, int | np.integer):
+        if not -(2**63) <= int(label) < 2**63:
+            raise LabelSpaceError(f"Expected integers of 64 bits, got {label}.", label=label)
+        return int(label)
+    raise LabelSpaceError(
+        f"Expected labels that are texts, integers, truth values or None, got {type(label).__name__}. "
+        "Bin or rename continuous values first.",
+        label=label,
+    )
+
+
+def _iterable(labels: Iterable[Label]) -> Iterable[Label]:
+    if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
+        raise LabelSpaceError(f"Expected a list of labels, got {type(labels).__name__}.")
+    return labels

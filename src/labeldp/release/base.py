@@ -1,0 +1,108 @@
+"""What leaves the owner: a frozen result with its guarantee and all that a learner needs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+from labeldp.guarantee.value import Estimate, Guarantee
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+
+    from labeldp.labels import LabelSpace
+
+
+@cache
+def library_version() -> str:
+    """Return the installed version of the package."""
+    from importlib.metadata import version
+
+    return version("labeldp")
+
+
+@final
+@dataclass(frozen=True)
+class Stamp:
+    """Public facts about how a release came about; nothing in it depends on a label."""
+
+    guarantee: Guarantee | Estimate
+    coins: str
+    request: str
+    dataset: str = ""
+    version: str = ""
+    part: str = ""
+    column: str = "label"
+    id_column: str = "id"
+    ledger_head: str | None = None
+    release_id: str | None = None
+    labels_per_person: int | None = None
+    library: str = ""
+
+    @property
+    def person_guarantee(self) -> Guarantee | Estimate | None:
+        """What is promised to a person who owns several labels."""
+        if self.labels_per_person is None or isinstance(self.guarantee, Estimate):
+            return None
+        return self.guarantee.for_group(self.labels_per_person)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as JSON."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "guarantee"}
+        kind = "estimate" if isinstance(self.guarantee, Estimate) else "guarantee"
+        return {**facts, kind: self.guarantee.to_json()}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Stamp:
+        """Read what :meth:`to_json` wrote."""
+        facts = {name: value for name, value in data.items() if name not in ("guarantee", "estimate")}
+        promise = Guarantee.from_json(data["guarantee"]) if "guarantee" in data else Estimate.from_json(data["estimate"])
+        return Stamp(guarantee=promise, **facts)
+
+
+class Release(ABC):
+    """A released result.  Learners accept one; raw labels they refuse."""
+
+    kind: ClassVar[str]
+    stamp: Stamp
+
+    @property
+    @abstractmethod
+    def space(self) -> LabelSpace:
+        """The label space of the true labels."""
+
+    @abstractmethod
+    def to_table(self) -> tuple[dict[str, Any], pa.Table]:
+        """Return the public description and the columns that a file holds."""
+
+    @final
+    @property
+    def guarantee(self) -> Guarantee | Estimate:
+        """What is promised for every single label; an estimate where nothing can be."""
+        return self.stamp.guarantee
+
+    @final
+    @property
+    def person_guarantee(self) -> Guarantee | Estimate | None:
+        """What is promised to a person who owns several of the labels, if the owner declared persons."""
+        return self.stamp.person_guarantee
+
+    @final
+    @property
+    def private(self) -> bool:
+        """Whether the coins were secret."""
+        return self.stamp.coins != "seeded"
+
+    @final
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to a Parquet file, or to CSV with a JSON sidecar, by the file's ending.
+
+        The file is complete or absent: it is written beside its place, synced and renamed.
+        """
+        from labeldp.release.files import write_release
+
+        write_release(self, path)

@@ -1,0 +1,189 @@
+"""Released statistics of labels: noisy counts per cluster or bag, and noisy vectors, all of them integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from labeldp.errors import ShapeError
+from labeldp.exact import from_text, to_text
+from labeldp.labels import LabelSpace
+from labeldp.noise import IntegerNoise, noise_from_json
+from labeldp.release.base import Release, Stamp
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+class CountRelease(Release):
+    """Noisy label counts of sets of rows that were formed without the labels.
+
+    ``counts[set, label]`` are integers and may be negative; ``sizes`` are the true, public sizes of the sets.
+    With two labels one noisy count serves: then ``paired`` is true, and the second is the size minus the first.
+    """
+
+    label_space: LabelSpace
+    counts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    noise: IntegerNoise
+    paired: bool
+
+    @final
+    @property
+    def space(self) -> LabelSpace:
+        """The true labels."""
+        return self.label_space
+
+    @final
+    @property
+    def variance(self) -> float:
+        """Variance of the noise of every count."""
+        return self.noise.variance
+
+    @final
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @final
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001, ANN401
+        return np.array(self.counts, dtype=dtype, copy=copy)
+
+    @final
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} sets x {self.space.size} labels, {self.stamp.guarantee})"
+
+    @final
+    def _count_table(self) -> tuple[dict[str, Any], pa.Table]:
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"size": pa.array(self.sizes)}
+        columns.update({f"count_{code}": pa.array(self.counts[:, code]) for code in range(self.space.size)})
+        facts = {"space": self.space.to_json(), "noise": self.noise.to_json(), "paired": self.paired}
+        return facts, pa.table(columns)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class HistogramRelease(CountRelease):
+    """Noisy label counts per cluster of public features."""
+
+    kind = "histogram"
+
+    label_space: LabelSpace
+    counts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    noise: IntegerNoise
+    stamp: Stamp
+    paired: bool = False
+
+    def to_table(self) -> tuple[dict[str, Any], pa.Table]:
+        """Return the noise law and the counts."""
+        return self._count_table()
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class BagRelease(CountRelease):
+    """Noisy label counts per bag, and which bag each row is in."""
+
+    kind = "bags"
+
+    label_space: LabelSpace
+    counts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    noise: IntegerNoise
+    bags: NDArray[np.int64]
+    stamp: Stamp
+    paired: bool = False
+
+    def to_table(self) -> tuple[dict[str, Any], pa.Table]:
+        """Return the noise law, and for every bag its counts and the positions of its rows."""
+        import pyarrow as pa
+
+        facts, table = self._count_table()
+        order = np.argsort(self.bags, kind="stable")
+        ends = np.cumsum(np.bincount(self.bags, minlength=len(self)))
+        members = pa.LargeListArray.from_arrays(np.concatenate([[0], ends]), order)
+        return facts, table.append_column("rows", members)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class VectorRelease(Release):
+    """A noisy integer statistic on a public grid: ``values`` times ``step`` estimates it."""
+
+    kind = "vector"
+
+    label_space: LabelSpace
+    values: NDArray[np.int64]
+    step: Fraction
+    noise: IntegerNoise
+    stamp: Stamp
+    rows: int = 0
+
+    def __repr__(self) -> str:
+        return f"VectorRelease({' x '.join(map(str, self.values.shape))}, {self.stamp.guarantee})"
+
+    @property
+    def space(self) -> LabelSpace:
+        """The true labels."""
+        return self.label_space
+
+    @property
+    def statistic(self) -> NDArray[np.float64]:
+        """The noisy statistic in its own unit."""
+        return self.values * float(self.step)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001, ANN401
+        return np.array(self.statistic, dtype=dtype, copy=copy)
+
+    def to_table(self) -> tuple[dict[str, Any], pa.Table]:
+        """Return the grid, the noise law and the values."""
+        import pyarrow as pa
+
+        facts = {
+            "space": self.space.to_json(),
+            "noise": self.noise.to_json(),
+            "shape": list(self.values.shape),
+            "step": to_text(self.step),
+            "vector_rows": self.rows,
+        }
+        return facts, pa.table({"value": pa.array(self.values.ravel())})
+
+
+def restore_counts(facts: dict[str, Any], table: pa.Table, stamp: Stamp) -> CountRelease:
+    """Rebuild noisy counts from a file."""
+    space = LabelSpace.from_json(facts["space"])
+    counts = np.column_stack([table.column(f"count_{c}").to_numpy() for c in range(space.size)]).astype(np.int64)
+    sizes = table.column("size").to_numpy().astype(np.int64)
+    noise = noise_from_json(facts["noise"])
+    if "rows" in table.column_names:
+        return BagRelease(space, counts, sizes, noise, _bag_of_row(table.column("rows")), stamp, facts["paired"])
+    return HistogramRelease(space, counts, sizes, noise, stamp, facts["paired"])
+
+
+def _bag_of_row(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    lists = column.combine_chunks()
+    members = lists.flatten().to_numpy()
+    lengths = np.diff(lists.offsets.to_numpy())
+    if not np.array_equal(np.sort(members), np.arange(len(members))):
+        raise ShapeError("Expected every row in exactly one bag.")
+    bags = np.empty(len(members), np.int64)
+    bags[members] = np.repeat(np.arange(len(lengths)), lengths)
+    return bags
+
+
+def restore_vector(facts: dict[str, Any], table: pa.Table, stamp: Stamp) -> VectorRelease:
+    """Rebuild a noisy vector from a file."""
+    return VectorRelease(
+        LabelSpace.from_json(facts["space"]),
+        table.column("value").to_numpy().reshape(facts["shape"]).astype(np.int64),
+        from_text(facts["step"]),
+        noise_from_json(facts["noise"]),
+        stamp,
+        facts["vector_rows"],
+    )

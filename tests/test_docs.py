@@ -1,0 +1,38 @@
+"""The examples on the pages run, from top to bottom, as a reader would run them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parent.parent
+_PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_WITH_CODE = [page for page in _PAGES if _BLOCK.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", _WITH_CODE, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of a page, in order and in one namespace, run without an error or a warning."""
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": page.stem}
+
+    for block in _BLOCK.finditer(text):
+        above = "\n" * text.count("\n", 0, block.start(1))  # so that a traceback names the line of the page
+        exec(compile(above + block[1], str(page), "exec"), names)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """Every relative link outside code names a file of the repository; the demo makes its picture itself."""
+    made_later = {"docs/images/demo.svg"}
+    missing: list[str] = []
+    for page in [*_PAGES, _ROOT / "CONTRIBUTING.md"]:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", prose)
+        dead = [target for target in targets if not (page.parent / target).exists() and target not in made_later]
+        missing.extend(f"{page.relative_to(_ROOT)}: {target}" for target in dead)
+
+    assert [] == missing
