@@ -6,20 +6,20 @@ refused (7.0 is which row?), so are missing and duplicate ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 
 import numpy as np
 
 from labeldp.errors import DuplicateIdError, IdError, LabelSpaceError, ShapeError
 from labeldp.labels import as_series
-from labeldp.prf import ROWS_PER_STEP, Aes, derive, mac_texts, native
+from labeldp.prf import PUBLIC_KEY, ROWS_PER_STEP, Aes, RowDigest, derive, mac_texts, native
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 Kind = Literal["position", "integer", "text", "uuid"]
-Filler = Callable[[int, int, "NDArray[np.uint64]"], None]
 
 _TAG: Final[dict[str, int]] = {"position": 1, "integer": 2, "text": 3, "uuid": 4}
 _NEGATIVE: Final = 1 << 8  # second byte of an integer's block: which side of zero, so that 2^64 - 1 is not -1
@@ -83,43 +83,40 @@ class RowIds:
         at = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
         return RowIds(self.kind, len(rows), _padded(self._data[at]), offsets)
 
-    def block_filler(self, mac_key: bytes) -> Filler:
-        """Return a function that writes the blocks of rows start .. stop into an (m, 2) array."""
+    def blocks(self, mac_key: bytes) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+        """Yield (first row, 16-byte blocks as (m, 2) words) in steps; every step overwrites the last."""
+        blocks = np.empty((min(ROWS_PER_STEP, len(self)), 2), np.uint64)
         tag = native(np.uint64(_TAG[self.kind]))
+        blocks[:, 0] = tag
         data, offsets = self._data, self._offsets
-        if offsets is not None:
-            assert data is not None  # noqa: S101  # texts have bytes
-
-            def fill_texts(start: int, stop: int, out: NDArray[np.uint64]) -> None:
-                first = int(offsets[start])
-                last = int(offsets[stop])
-                out[:] = mac_texts(mac_key, data[first : last + 16], offsets[start : stop + 1] - first, int(tag))
-
-            return fill_texts
-        if data is None:
-
-            def fill_positions(start: int, stop: int, out: NDArray[np.uint64]) -> None:
-                out[:, 0] = tag
-                out[:, 1] = native(np.arange(start, stop, dtype=np.uint64))
-
-            return fill_positions
-
-        def fill_integers(start: int, stop: int, out: NDArray[np.uint64]) -> None:
-            part = data[start:stop]
-            out[:, 0] = tag if part.dtype == np.uint64 else tag + native((part < 0) * np.uint64(_NEGATIVE))
-            out[:, 1] = native(part.view(np.uint64))
-
-        return fill_integers
+        for start in range(0, len(self), ROWS_PER_STEP):
+            part = blocks[: len(self) - start]
+            stop = start + len(part)
+            if data is None:
+                part[:, 1] = native(_COUNT[: len(part)] + np.uint64(start))
+            elif offsets is None:
+                values = data[start:stop]
+                if values.dtype != np.uint64:
+                    part[:, 0] = tag + native((values < 0) * np.uint64(_NEGATIVE))
+                part[:, 1] = native(values.view(np.uint64))
+            else:
+                first, last = int(offsets[start]), int(offsets[stop])
+                part[:] = mac_texts(mac_key, data[first : last + 16], offsets[start : stop + 1] - first, int(tag))
+            yield start, part
 
     def tags(self, key: bytes) -> NDArray[np.uint64]:
         """Return a keyed 128-bit name, (n, 2) words, for every row: for comparing rows without their ids."""
-        fill, aes = self.block_filler(derive(key, b"id mac")), Aes(derive(key, b"id tag"))
+        aes = Aes(derive(key, b"id tag"))
         out = np.empty((len(self), 2), np.uint64)
-        for start in range(0, len(self), ROWS_PER_STEP):
-            stop = min(start + ROWS_PER_STEP, len(self))
-            fill(start, stop, out[start:stop])
-            out[start:stop] = native(aes(out[start:stop]))
+        for start, blocks in self.blocks(derive(key, b"id mac")):
+            out[start : start + len(blocks)] = native(aes(blocks))
         return out
+
+    def public_digest(self) -> bytes:
+        """Digest the ids, whatever their order, without a secret: ids are public."""
+        if self.kind == "position" and self._data is None:
+            return derive(PUBLIC_KEY, b"positions", self._rows.to_bytes(8, "big"))
+        return RowDigest(PUBLIC_KEY).add(self, np.zeros(self._rows, np.uint8)).close()
 
     def check_unique(self) -> None:
         """Refuse duplicate ids, with an example (ids are public)."""
@@ -235,3 +232,4 @@ def same_length(ids: RowIds, rows: int) -> None:
 
 
 _EMPTY: Final = np.empty(0, np.uint8)
+_COUNT: Final = np.arange(ROWS_PER_STEP, dtype=np.uint64)

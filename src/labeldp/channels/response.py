@@ -72,7 +72,7 @@ class RandomizedResponse(MixtureChannel):
 
     def _fix_other(self, space: LabelSpace, other: int) -> None:
         self._fix_mixture(space, np.full((1, space.size), other, np.int64), None)
-        self._fix(_divisor=per_word(other), _limit=min(per_word(space.size * other), 2**64 - 1))
+        self._fix(_divisor=per_word(other), _limit=np.uint64(min(4 * space.size * other, 2**64 - 1)))
 
     @property
     def keep(self) -> float:
@@ -83,7 +83,8 @@ class RandomizedResponse(MixtureChannel):
         # The first K * other units are K equal redraws, the rest keeps the true label: with them the true label
         # weighs other + extra, which is its weight in the table.
         released = np.floor_divide(words, self._divisor).astype(codes.dtype)
-        np.copyto(released, codes, where=words >= np.uint64(self._limit))
+        # Selected by arithmetic: no branch depends on a label, and none is mispredicted.
+        released ^= (released ^ codes) * (words >= self._limit)
         return released
 
     def take(self, rows: object) -> FiniteChannel:  # noqa: ARG002  # shared by all rows

@@ -226,13 +226,12 @@ class Curator:
         tags = self._ids.tags(ledger.subkey("row tags"))[:, 0] if named else None
         # Rows are counted in the order of their tags, so that a shuffled table is the same table.
         self._order = None if tags is None else np.argsort(tags)
-        nothing = np.zeros(len(self), np.uint8)
         ledger.register(
             self._names["dataset"],
             self._names["part"],
             budget=budget,
             rows=len(self),
-            ids_digest=RowDigest(PUBLIC_KEY).add(self._ids, nothing).close(),
+            ids_digest=self._ids.public_digest(),
             id_tags=tags,
         )
 
@@ -277,7 +276,7 @@ class Curator:
             "part": self._names["part"],
             "space": self.space.to_json(),
             "parameters": row_digest.hex(),
-            "ids": RowDigest(PUBLIC_KEY).add(public.ids, np.zeros(public.rows, np.uint8)).close().hex(),
+            "ids": public.ids.public_digest().hex(),
         }
         return hashlib.sha256(canonical(facts)).digest()
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _TRANSFORM_ERROR: Final = 2.0**-43
 _TAIL: Final = 1e-15
 _CUT: Final = 1e-17
-_STEPS_PER_DEVIATION: Final = 2000
+_LEAST_STEPS: Final = 2_000
+_MOST_STEPS: Final = 50_000
 _LARGEST_GRID: Final = 500_000
 _SEARCH_LIMIT: Final = 1e5
 
@@ -106,15 +107,21 @@ def _trimmed(law: LossLaw) -> LossLaw:
 
 
 def _interval(laws: Iterable[tuple[LossLaw, int]]) -> float:
-    """Choose a grid: fine beside the standard deviation of the total loss, and of bounded length for each law."""
-    variance, widest = 0.0, 0.0
+    """Choose a grid: fine beside the standard deviation of the total loss, and of bounded length for each law.
+
+    Splitting an atom adds at most a quarter of the squared interval to its variance: with 1000 sqrt(n) steps to a
+    standard deviation, n laws gain less than a millionth of the total variance.
+    """
+    variance, widest, total = 0.0, 0.0, 0
     for law, times in laws:
         losses, probs = np.asarray(law.losses), np.asarray(law.probs)
+        total += times
         if losses.size:
             mean = float((losses * probs).sum())
             variance += times * float((np.square(losses - mean) * probs).sum())
             widest = max(widest, float(losses[-1] - losses[0]))
-    return max(math.sqrt(variance) / _STEPS_PER_DEVIATION, widest / _LARGEST_GRID) or 1e-4
+    steps = min(max(1000 * math.sqrt(total), _LEAST_STEPS), _MOST_STEPS)
+    return max(math.sqrt(variance) / steps, widest / _LARGEST_GRID) or 1e-4
 
 
 def _on_grid(law: LossLaw, interval: float) -> Any:

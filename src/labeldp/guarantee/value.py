@@ -322,10 +322,11 @@ def _kind_of(delta: Fraction) -> str:
 
 
 def _shown(value: Fraction | float) -> str:
-    """Write a number with six digits, rounded up."""
+    """Write a number with six digits, rounded up; a float stands for the decimal it prints as."""
     if isinstance(value, float) and math.isinf(value):
         return "infinity"
-    exactly = Fraction(value)
+    nearest = float(value)
+    exactly = Fraction(repr(nearest)) if nearest == value else Fraction(value)
     shown = Context(prec=6, rounding=ROUND_CEILING).divide(Decimal(exactly.numerator), Decimal(exactly.denominator))
     return f"{float(shown):g}"
 
