@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     )
     from labeldp.coins import KeyedCoins, SeededCoins, SystemCoins
     from labeldp.curator import Curator, privatize
-    from labeldp.guarantee import Budget, Estimate, Guarantee, Ledger
+    from labeldp.guarantee.ledger import Budget, Ledger
+    from labeldp.guarantee.value import Estimate, Guarantee
     from labeldp.labels import LabelSpace, RawLabels
     from labeldp.mechanisms import LabelHistogram
     from labeldp.noise import DiscreteGaussian, DiscreteLaplace
@@ -44,19 +45,19 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BagRelease": "release",
-    "Budget": "guarantee",
+    "Budget": "guarantee.ledger",
     "Curator": "curator",
     "DiscreteGaussian": "noise",
     "DiscreteLaplace": "noise",
-    "Estimate": "guarantee",
+    "Estimate": "guarantee.value",
     "FiniteChannel": "channels",
-    "Guarantee": "guarantee",
+    "Guarantee": "guarantee.value",
     "HistogramRelease": "release",
     "KeyedCoins": "coins",
     "LabelHistogram": "mechanisms",
     "LabelService": "release",
     "LabelSpace": "labels",
-    "Ledger": "guarantee",
+    "Ledger": "guarantee.ledger",
     "PriorRandomizedResponse": "channels",
     "RandomizedResponse": "channels",
     "RawLabels": "labels",

@@ -284,15 +284,15 @@ class Curator:
         if rows is None:
             return None
         array = np.asarray(rows)
+        if array.size == 0:
+            raise EmptyInputError("Expected at least one row, got none.")
         if array.dtype == bool:
             if array.shape != (len(self),):
                 raise ShapeError(f"Expected a mask of {len(self)} rows, got shape {array.shape}.")
             array = np.flatnonzero(array)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ShapeError(f"Expected rows as positions or a mask, got shape {array.shape} and type {array.dtype}.")
-        if len(array) == 0:
-            raise EmptyInputError("Expected at least one row, got none.")
-        if int(array.min()) < 0 or int(array.max()) >= len(self) or len(np.unique(array)) != len(array):
+        if int(array.min(initial=0)) < 0 or int(array.max(initial=0)) >= len(self) or len(np.unique(array)) != len(array):
             raise ShapeError(f"Expected different positions 0 .. {len(self) - 1}.")
         return array.astype(np.intp)
 

@@ -41,6 +41,7 @@ _TINY: Final = 1e-300
 _LARGEST_LOSS: Final = 700.0
 _HEIGHT_SLACK: Final = 1 + 2.0**-41
 _CURVE_POINTS: Final = 513
+_LEAST_GAP: Final = 1e-10
 _NEGLIGIBLE: Final = 1e-18
 
 
@@ -213,8 +214,10 @@ def chord_law(points: Floats, heights: Floats) -> LossLaw:
     ``delta(-eps) = 1 - e^-eps + e^-eps delta(eps)``; where heights at 0 are too crude for that image, the chord
     through both halves, which is flat in ``(1-w) delta + w``, w = tanh(eps/2), lowers them.
     """
-    keep = points <= _LARGEST_LOSS
-    points, heights = points[keep], np.minimum(np.minimum.accumulate(heights[keep]), 1.0)
+    points = np.append(points[:-1], max(points[-1], _LEAST_GAP)) if points.size > 1 else points
+    gaps = np.diff(points, append=math.inf)
+    keep = (points <= _LARGEST_LOSS) & ((points == 0) | ((gaps > _LEAST_GAP) & (points >= _LEAST_GAP)))
+    points, heights = points[keep], np.minimum(np.minimum.accumulate(heights), 1.0)[keep]
     infinity = float(heights[-1])
     heights = np.where(heights > infinity, np.minimum(heights * _HEIGHT_SLACK, 1.0), infinity)
     middle = np.tanh(points / 2)

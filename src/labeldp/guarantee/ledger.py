@@ -246,6 +246,7 @@ class Ledger:
         self._process = os.getpid()
         self._inode: tuple[int, int] | None = None
         self._replay = _Replay()
+        self._written: list[tuple[str, _Record]] = []
         self._kept: dict[str, object] = {}
         # A file without a given key has one of its own, which takes the place of this one when it is opened.
         self._keys = _Keys(secrets.token_bytes(KEY_BYTES) if key is None else key)
@@ -290,7 +291,7 @@ class Ledger:
             with self._turn():
                 self._disconnect()
 
-    # Registration
+    # ---- registration --------------------------------------------------------------------------------------
 
     def register(
         self,
@@ -403,7 +404,7 @@ class Ledger:
                 return True
         return hmac.compare_digest(known, label_tag.hex())
 
-    # Charging
+    # ---- charging ------------------------------------------------------------------------------------------
 
     def charge(self, request: Request) -> Entry:
         """Charge a request durably and return its entry, or raise and record nothing.
@@ -479,7 +480,7 @@ class Ledger:
             spent[name] = by_mask[None] + _heaviest(weighted, named)
         return spent
 
-    # Looking
+    # ---- looking -------------------------------------------------------------------------------------------
 
     def spent(self, dataset: str) -> Charge:
         """Return what the most spent row of a data set has spent; of epsilon and delta, each by itself."""
@@ -531,13 +532,13 @@ class Ledger:
         """Return a secret key of the owner's for one purpose, such as digests of labels or ids."""
         return self._keys.subkey(purpose)
 
-    # Releases
+    # ---- releases ------------------------------------------------------------------------------------------
 
     def release_path(self, entry: Entry) -> Path | None:
         """Return where the release of an entry is published, or None in memory."""
         return None if self._place is None else self._place.releases / f"{entry.release_id}.parquet"
 
-    def publish(self, entry: Entry, write: Callable[[Path], None]) -> Path:
+    def publish(self, entry: Entry, write: Callable[[Path], object]) -> Path:
         """Publish the release of an entry durably, once: the first writer wins, and its file is the release.
 
         ``write`` writes a temporary file, which appears under its name complete or not at all.
@@ -583,7 +584,7 @@ class Ledger:
         if known is None or known.entry() != entry:
             raise LedgerError("This entry is not in this ledger; nothing is released without a charge.", entry=entry)
 
-    # Records
+    # ---- records -------------------------------------------------------------------------------------------
 
     def _append(
         self,
@@ -608,27 +609,31 @@ class Ledger:
         connection.execute(
             "UPDATE seal SET records = ?, head = ?, mac = ?", (sequence, head, self._keys.seal(sequence, head))
         )
-        return _Record(sequence, tuple(subject), text, head.hex())
+        record = _Record(sequence, tuple(subject), text, head.hex())
+        self._written.append((kind, record))
+        return record
 
     def _read_on(self, connection: sqlite3.Connection, replay: _Replay) -> None:
         """Read and check the records that ``replay`` does not know yet, and the seal over all of them."""
         seal = connection.execute("SELECT id, records, head, mac FROM seal").fetchall()
         rows = connection.execute(
             "SELECT sequence, kind, subject, body, previous, hash FROM records WHERE sequence > ? ORDER BY sequence",
-            (replay.count,),
+            # From the very beginning, a record before the first one is seen too.
+            (replay.count or -1 << 63,),
         )
         sealed = len(seal) == 1 and self._seal_holds(seal[0])
         for row in rows:
             sequence, kind, subject, body, previous, head = row
+            if sequence != replay.count + 1:
+                self._corrupt(min(sequence, replay.count + 1), "is missing, or not in its place")
             typed = [type(value) for value in row] == [int, str, str, str, bytes, bytes]
             if not typed or not hmac.compare_digest(head, self._keys.link(previous, sequence, kind, subject, body)):
                 if replay.count == 0 and not sealed:
                     raise KeyMaterialError(f"The key given is not the one {self._name} was made with.")
-                self._corrupt(replay.count + 1, "was changed")
-            if sequence != replay.count + 1 or previous != replay.head:
-                self._corrupt(replay.count + 1, "is missing, or not in its place")
+                self._corrupt(sequence, "was changed")
+            if previous != replay.head:
+                self._corrupt(sequence, "does not follow the one before it")
             replay.add(kind, _Record(sequence, tuple(json.loads(subject)), body, head.hex()))
-            replay.count, replay.head = sequence, head
         if not sealed:
             self._corrupt(replay.count, "is not sealed: the seal is damaged")
         if seal[0][1] < replay.count:
@@ -681,7 +686,7 @@ class Ledger:
             record=record,
         )
 
-    # The file
+    # ---- the file ------------------------------------------------------------------------------------------
 
     @property
     def _name(self) -> str:
@@ -708,6 +713,7 @@ class Ledger:
         with self._turn(), _explained(self._name, self._timeout):
             connection = self._connected()
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            self._written.clear()
             try:
                 self._read_on(connection, self._replay)
                 yield connection
@@ -715,6 +721,8 @@ class Ledger:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+            for kind, record in self._written:
+                self._replay.add(kind, record)
 
     def _connected(self) -> sqlite3.Connection:
         if self._place is not None and self._inode not in {None, _inode(self._place.file)}:
@@ -764,7 +772,10 @@ class Ledger:
                 self._check_format(connection)
                 if self._place is not None and self._own_key_unread:
                     self._keys = self._place.read_key()
-            connection.execute("COMMIT")
+                # A transaction begins on a read-only file as well; only a change is refused. This one is rolled back.
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            if new:
+                connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -797,7 +808,7 @@ class Ledger:
         if found != set(_SCHEMA):
             raise LedgerCorruptError(f"The tables of {self._name}, or what guards them, were changed.")
 
-    # Forks
+    # ---- forks ---------------------------------------------------------------------------------------------
 
     def _before_fork(self) -> bool:
         """Close the file and keep other threads out of it: SQLite's locks do not survive in a child."""
@@ -811,7 +822,7 @@ class Ledger:
         self._lock.release()
 
 
-# Records read back
+# ---- records read back -------------------------------------------------------------------------------------
 
 
 @final
@@ -896,6 +907,7 @@ class _Replay:
                 raise LedgerCorruptError(f"Record {record.sequence} is of unknown kind.", record=record.sequence)
         self.blobs[record.sequence] = body["blobs"]
         self.heads.add(record.head)
+        self.count, self.head = record.sequence, bytes.fromhex(record.head)
 
     def _add_entry(self, record: _Record, body: dict[str, Any], budget: Budget, part: _Part) -> None:
         self.entries[record.subject] = record
@@ -975,7 +987,7 @@ def _shown(numbers: Mapping[str, Fraction], *, full: bool = False) -> str:
     return ", ".join(f"{name}={to_text(x) if full else f'{float(x):.6g}'}" for name, x in numbers.items())
 
 
-# Checks of what is handed in
+# ---- checks of what is handed in ---------------------------------------------------------------------------
 
 
 def _above_zero(name: str, number: Number) -> Fraction:
@@ -1019,8 +1031,7 @@ def _sorted_tags(tags: object, rows: int) -> NDArray[np.uint64]:
     return ordered
 
 
-# Rows
-
+# ---- rows --------------------------------------------------------------------------------------------------
 
 _CHUNK: Final = 2**20
 
@@ -1167,8 +1178,7 @@ def _largest(sums: NDArray[np.int64], bits: int, chosen: NDArray[np.uint8] | Non
     return largest
 
 
-# The disk
-
+# ---- the disk ----------------------------------------------------------------------------------------------
 
 _APPLICATION: Final = 0x6C64704C
 _FORMAT: Final = 1
@@ -1409,7 +1419,7 @@ def _retried(action: Callable[[], str], timeout: float) -> str:
             time.sleep(0.005)
 
 
-# Forks
+# ---- forks -------------------------------------------------------------------------------------------------
 
 _LEDGERS: Final[weakref.WeakSet[Ledger]] = weakref.WeakSet()
 _FORKING: Final = threading.Lock()

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
 _ROUNDING: Final = 2.0**-53
 _NUDGE: Final = 1 + 64 * _ROUNDING
 _SUM_ERROR: Final = 64 * _ROUNDING
-_LARGEST_FINITE_LOSS: Final = 45.0  # log of the largest total is below 43
 _LARGEST_EPSILON: Final = 1e5
 _LARGEST_EXPONENT: Final = 700.0
 _CHORD_WORK: Final = 200_000_000
@@ -471,7 +470,7 @@ class FiniteLoss(Loss):
         """Return the largest ``sum (P - e^epsilon Q)_+`` over pairs, with the rounding of floats added."""
         if _covers(self.epsilon, epsilon):
             return 0.0
-        if epsilon > _LARGEST_FINITE_LOSS:
+        if epsilon >= self._largest_finite:
             return float_up(Fraction(self._without_ratio, self._total))
         times, largest = math.exp(epsilon), 0.0
         for block in blocks(*self.first.shape):
@@ -504,7 +503,7 @@ class FiniteLoss(Loss):
         """Return (epsilon, 0, rho); without pure epsilon, the largest finite loss and the mass beyond it."""
         if self.epsilon is not None:
             return Charge(self.epsilon, Fraction(0), self.rho)
-        return Charge(Fraction(self._points[-1]), Fraction(self._without_ratio, self._total))
+        return Charge(Fraction(self._largest_finite), Fraction(self._without_ratio, self._total))
 
     @cached_property
     def _hash(self) -> int:
@@ -523,18 +522,24 @@ class FiniteLoss(Loss):
         )
 
     @cached_property
+    def _largest_finite(self) -> float:
+        """The largest finite log ratio, rounded up."""
+        largest = 0.0
+        for block in blocks(*self.first.shape):
+            losses = log_ratios(self.first[block], self.second[block])
+            largest = max(largest, float(np.where(np.isfinite(losses), losses, 0.0).max()))
+        return largest * _NUDGE if self.epsilon is None else float_up(self.epsilon)
+
+    @cached_property
     def _points(self) -> NDArray[np.float64]:
-        """Some of the epsilons at which the curve of a pair has a kink, 0 and the largest included, rounded up."""
+        """Some of the epsilons at which the curve of a pair has a kink, with 0 and the largest finite loss."""
         most = int(np.clip(_CHORD_WORK // self.first.size, 64, LARGEST_CHORD))
         points = np.zeros(1)
         for block in blocks(*self.first.shape):
             losses = log_ratios(self.first[block], self.second[block])
             points = thinned(np.append(points, losses[(losses > 0) & np.isfinite(losses)]), most * 16)
         points = thinned(points, most)
-        points[1:] *= _NUDGE
-        if self.epsilon is not None:
-            points = np.append(points[points < float_up(self.epsilon)], float_up(self.epsilon))
-        return points
+        return np.append(points[points < self._largest_finite], self._largest_finite)
 
     @cached_property
     def _law(self) -> LossLaw:

@@ -80,7 +80,7 @@ def noise_from_json(data: dict[str, Any]) -> IntegerNoise:
     raise InputError(f"Expected the law of an integer noise, got {data.get('family')!r}.", data=data)
 
 
-def moved_bins(classes: int) -> int:
+def moved_bins(classes: object) -> int:
     """Return how many released counts one label moves: one for two classes, else two."""
     if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < 2:
         raise InputError(f"Expected an integer number of classes >= 2, got {classes!r}.", classes=classes)
@@ -214,7 +214,7 @@ def gaussian_for_counts(epsilon: object, delta: object, bins: int = 2) -> Discre
     :func:`hockey_stick_gaussian`, which is proved, is satisfied.
 
     >>> round(float(gaussian_for_counts(1, 1e-5).sigma_squared), 3)
-    27.832
+    27.83
     """
     _check_bins(bins)
     asked, allowed = _epsilon(epsilon), _gaussian_delta_in_range(delta)

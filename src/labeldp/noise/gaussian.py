@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final, overload
 
 import numpy as np
 
 from labeldp.errors import EpsilonError
-from labeldp.exact import exact, exp_bounds, from_text, to_text
+from labeldp.exact import exact, from_text, to_text
 from labeldp.noise import sampling
-from labeldp.noise.laplace import VANISHES, by_magnitude, coverage_in_range, sample_laplace
+from labeldp.noise.laplace import by_magnitude, coverage_in_range, exp_minus, log_of, sample_laplace
 from labeldp.noise.sampling import BitSource, RowWords, bernoulli_exp_of, draw_rows
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 #: Less is no noise at all; more would put the noise near the end of int64.
 SMALLEST, LARGEST = Fraction(1, 1 << 20), Fraction(1 << 64)
 #: Below this the interval is found by summing the pmf, above by the normal bound, at most one too wide.
-_SUMMED = 1 << 20
+_SUMMED: Final = 1 << 20
+# Below this a tail is bounded, not computed.
+_CHERNOFF: Final = 1e-15
 
 
 @final
@@ -78,13 +80,17 @@ class DiscreteGaussian:
     def interval(self, coverage: object) -> tuple[int, int]:
         """Return the shortest (-k, k) which holds the noise with probability ``coverage`` or more.
 
-        Beyond sigma = 2^10 it may be one wider than the shortest.
+        Beyond sigma = 2^10 it may be one wider than the shortest, and somewhat wider for a coverage above 1 - 10^-15.
         """
-        miss = float(1 - coverage_in_range(coverage))
-        sigma = math.sqrt(self.sigma_squared)
+        lost = 1 - coverage_in_range(coverage)
+        miss, sigma = float(lost), math.sqrt(self.sigma_squared)
+        if miss < _CHERNOFF:
+            # P(|Z| > k) <= 2 exp(-k^2 / (2 sigma^2)): discrete Gaussians are subgaussian with their own parameter.
+            k = math.ceil(sigma * math.sqrt(2 * (math.log(2) - log_of(lost))))
+            return -k, k
         # P(|Z| > k) <= 2 (1 - Phi(k/sigma)): a tail sum of a falling function is below its integral, and the sum of
         # all weights is at least sqrt(2 pi) sigma.
-        k = math.ceil(-NormalDist().inv_cdf(max(miss, 1e-300) / 2) * sigma)
+        k = math.ceil(-NormalDist().inv_cdf(miss / 2) * sigma)
         if self.sigma_squared > _SUMMED:
             return -k, k
         z = np.arange(1, k + 40 * math.ceil(sigma) + 2, dtype=np.float64)
@@ -138,5 +144,4 @@ def theta(sigma_squared: Fraction) -> float:
 
 
 def _weight(z: int, sigma_squared: Fraction) -> float:
-    x = z * z / (2 * sigma_squared)
-    return float(exp_bounds(-x)[0]) if x < VANISHES else 0.0
+    return exp_minus(z * z / (2 * sigma_squared))

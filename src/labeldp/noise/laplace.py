@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final, overload
 
 import numpy as np
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 #: A smaller parameter would put the noise near the end of int64, a larger one is no noise at all.
 SMALLEST, LARGEST = Fraction(1, 1 << 32), Fraction(1 << 16)
-#: exp(-x) is zero as a float beyond this.
-VANISHES: Final = 760
+
+# e^-x is zero as a float beyond this.
+_VANISHES: Final = 760
+_DIGITS: Final = Context(prec=34)
 
 
 @final
@@ -59,7 +62,7 @@ class DiscreteLaplace:
     @overload
     def pmf(self, z: NDArray[Any]) -> NDArray[np.float64]: ...
     def pmf(self, z: int | NDArray[Any]) -> float | NDArray[np.float64]:
-        """Return the probability of an integer, or of each in an array, correctly rounded up to a few 10^-16."""
+        """Return the probability of an integer, or of each in an array, up to a few 10^-16 of itself."""
         return by_magnitude(z, lambda k: _mass(self.a, k))
 
     @property
@@ -71,7 +74,7 @@ class DiscreteLaplace:
     def interval(self, coverage: object) -> tuple[int, int]:
         """Return the shortest (-k, k) which holds the noise with probability ``coverage`` or more."""
         miss = 1 - coverage_in_range(coverage)
-        guess = math.log(2 / (float(miss) * (1 + math.exp(-self.a)))) / float(self.a) - 1
+        guess = (math.log(2) - log_of(miss) - math.log1p(math.exp(-self.a))) / float(self.a) - 1
         k = max(math.ceil(guess), 0)
         while self._tail_above(k) > miss:
             k += 1
@@ -124,15 +127,15 @@ def _magnitude(s: int, t: int, words: RowWords, rows: NDArray[np.int64]) -> NDAr
 
 
 @overload
-def by_magnitude(z: int, mass: Any) -> float: ...  # noqa: ANN401  # a function of int
+def by_magnitude(z: int, mass: Callable[[int], float]) -> float: ...
 @overload
-def by_magnitude(z: NDArray[Any], mass: Any) -> NDArray[np.float64]: ...  # noqa: ANN401
+def by_magnitude(z: NDArray[Any], mass: Callable[[int], float]) -> NDArray[np.float64]: ...
 @overload
-def by_magnitude(z: int | NDArray[Any], mass: Any) -> float | NDArray[np.float64]: ...  # noqa: ANN401
-def by_magnitude(z: int | NDArray[Any], mass: Any) -> float | NDArray[np.float64]:
+def by_magnitude(z: int | NDArray[Any], mass: Callable[[int], float]) -> float | NDArray[np.float64]: ...
+def by_magnitude(z: int | NDArray[Any], mass: Callable[[int], float]) -> float | NDArray[np.float64]:
     """Evaluate a symmetric mass function at an integer, or at the distinct magnitudes of an array."""
     if not isinstance(z, np.ndarray):
-        return float(mass(abs(int(z))))
+        return mass(abs(int(z)))
     sizes, where = np.unique(np.abs(z), return_inverse=True)
     values = np.array([mass(int(k)) for k in sizes], np.float64)
     return values[where].reshape(z.shape)
@@ -146,12 +149,17 @@ def coverage_in_range(coverage: object) -> Fraction:
     return value
 
 
-@lru_cache(maxsize=64)
-def _mass_at_zero(a: Fraction) -> Fraction:
-    # 60 digits: far more than the float that is made of it.
-    ratio = exp_bounds(-a)[0]
-    return (1 - ratio) / (1 + ratio)
+def log_of(x: Fraction) -> float:
+    """Return log x as a float, also where x itself is none."""
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+def exp_minus(x: Fraction) -> float:
+    """Return e^-x, rounded once: 34 digits, and then to a float."""
+    if x > _VANISHES:
+        return 0.0
+    return float(_DIGITS.exp(_DIGITS.divide(Decimal(-x.numerator), Decimal(x.denominator))))
 
 
 def _mass(a: Fraction, k: int) -> float:
-    return float(_mass_at_zero(a) * exp_bounds(-a * k)[0]) if a * k < VANISHES else 0.0
+    return math.tanh(a / 2) * exp_minus(a * k)

@@ -76,12 +76,17 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
+def type_name(kind: pa.DataType) -> str:
+    """Return a type's name; Parquet renames the items of a list, which is no difference."""
+    return f"large_list<{kind.value_type}>" if pa.types.is_large_list(kind) else str(kind)
+
+
 def content_digest(table: pa.Table) -> str:
     """SHA-256 of a table's values, the same for every way of ordering, chunking or encoding its columns."""
     digest = hashlib.sha256()
     for name in sorted(table.column_names):
         array = one_chunk(table.column(name))
-        for part in (name, str(array.type), str(len(array))):
+        for part in (name, type_name(array.type), str(len(array))):
             digest.update(len(part.encode()).to_bytes(8, "big") + part.encode())
         for part in _parts(array):
             digest.update(part.nbytes.to_bytes(8, "big"))

@@ -21,7 +21,7 @@ from labeldp.channels import restore_channel
 from labeldp.errors import LabeldpError, ReleaseFileError
 from labeldp.guarantee.value import Guarantee
 from labeldp.release.base import Release, Stamp
-from labeldp.release.columns import content_digest, id_column, label_codes, row_parameters
+from labeldp.release.columns import content_digest, id_column, label_codes, row_parameters, type_name
 from labeldp.release.rows import RowRelease, TableRelease
 from labeldp.release.statistics import restore_counts, restore_vector
 
@@ -42,7 +42,7 @@ def manifest_of(release: Release) -> tuple[dict[str, Any], pa.Table]:
         "format_version": FORMAT_VERSION,
         "kind": release.kind,
         "rows": table.num_rows,
-        "columns": [[field.name, str(field.type)] for field in table.schema],
+        "columns": [[field.name, type_name(field.type)] for field in table.schema],
         "stamp": release.stamp.to_json(),
         **facts,
     }
@@ -184,7 +184,7 @@ def _read_csv(source: Path) -> tuple[bytes, str, pa.Table]:
     options = pc.ConvertOptions(column_types=read_as, null_values=[""], strings_can_be_null=True,
                                 quoted_strings_can_be_null=False)
     with pa.input_stream(source, compression="gzip" if source.name.endswith(".gz") else None) as stream:
-        table = pc.read_csv(stream, parse_options=pc.ParseOptions(newlines_in_values=True), convert_options=options)
+        table = pc.read_csv(stream, parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False), convert_options=options)
     columns = {name: _from_printable(table.column(name), kind) for name, kind in kinds.items()}
     return _canonical(manifest), sidecar["seal"], pa.table(columns)
 
