@@ -108,6 +108,8 @@ class Case:
     subjects: Sequence[Subject]
     baseline: str
     bars: Sequence[Bar] = ()
+    #: So many repeats, whatever the scale says.
+    repeats: int | None = None
 
 
 @final
@@ -155,7 +157,7 @@ def measure(case: Case, scale: Scale, tell: Callable[[str], None] = _anything) -
         tell(f"{case.name}: checking {subject.name}")
         subject.check(_once(subject)[1])
     spent = time.perf_counter() - began
-    repeats = max(scale.fewest, min(scale.most, int(scale.seconds / max(spent, 1e-9))))
+    repeats = case.repeats or max(scale.fewest, min(scale.most, int(scale.seconds / max(spent, 1e-9))))
     seconds: dict[str, list[float]] = {subject.name: [] for subject in present}
     for repeat in range(repeats):
         tell(f"{case.name}: repeat {repeat + 1} of {repeats}")

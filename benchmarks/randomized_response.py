@@ -119,9 +119,7 @@ def _multi_freq_compiled(labels: Integers, classes: int, check: Callable[[Any], 
         return out
 
     note = "not in its documentation: its client, called from a loop that numba compiles"
-    return Subject(
-        "multi-freq-ldpy, our compiled loop", lambda: loop(labels, np.empty_like(labels)), check, note=note
-    )
+    return Subject("multi-freq-ldpy, our compiled loop", lambda: loop(labels, np.empty_like(labels)), check, note=note)
 
 
 def _pure_ldp(labels: Integers, classes: int, keep: float) -> Subject:

@@ -66,8 +66,8 @@ class Plan:
     guarantee: Guarantee
     #: Public JSON that identifies the request: equal descriptions and parameters mean the same request.
     description: dict[str, Any]
-    #: Public per-row parameters as bytes, one row each (or None): bound to row ids in the request's digest.
-    row_parameters: Any
+    #: Digest of the public per-row parameters, bound to row ids; empty where there are none.
+    parameters: bytes
     draw: Callable[[Codes, CoinAccess], Drawn]
 
 

@@ -102,6 +102,20 @@ class RowDigest:
         return derive(self.__key, b"digest", self._rows.to_bytes(8, "big"), native(self._total).tobytes())
 
 
+def parameter_digest(ids: RowIds, rows: Any, arrays: Any = None) -> bytes:  # noqa: ANN401  # callables of arrays
+    """Digest public per-row parameters: in any order where rows have ids, as they stand where they have none.
+
+    ``rows()`` gives one row of bytes each; ``arrays()`` the same content as compactly as it is kept.
+    """
+    if ids.kind != "position":
+        return RowDigest(PUBLIC_KEY).add(ids, rows()).close()
+    digest = hashlib.sha256()
+    for array in arrays() if arrays else [rows()]:
+        digest.update(f"{array.dtype.str} {array.shape};".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
 def mac_rows(key: bytes, rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """128-bit CBC-MAC of byte rows of one length, the length prepended."""
     count, width = rows.shape

@@ -754,6 +754,7 @@ def test_lost_ledger_is_not_begun_anew(path: Path, loss: str, witness: str) -> N
         path.write_bytes(b"")
     with pytest.raises(LedgerCorruptError, match="Restore it from a backup"):
         Ledger(path, key=None if witness == "key" else KEY)
+    assert (loss == "emptied" or witness == "release") == path.exists()
 
 
 def test_ledger_replaced_while_in_use_is_noticed(path: Path) -> None:
@@ -946,8 +947,11 @@ def test_ledger_in_use_notices_that_it_went_back(path: Path) -> None:
         assert another.verify().ok
         assert not another.contains_head(lost.head)
         another.charge(ask("z", pure(0.25)))
-    with pytest.raises(LedgerCorruptError):
-        ledger.verify()
+        with pytest.raises(LedgerCorruptError, match="another one than before"):
+            ledger.entries()
+        another.charge(ask("w", pure(0.25)))
+        with pytest.raises(LedgerCorruptError, match="does not follow"):
+            ledger.entries()
 
 
 def test_removed_guards_are_found(path: Path) -> None:
@@ -979,6 +983,20 @@ def test_files_that_are_no_ledger_are_refused(path: Path) -> None:
         connection.execute("PRAGMA user_version = 2")
     with pytest.raises(LedgerCorruptError, match="format 2"):
         Ledger(path, key=KEY)
+
+
+def test_damaged_index_is_found(path: Path) -> None:
+    """An index that contradicts its table would let a second record through, so it is checked as well."""
+    rich_ledger(path)
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_records_1'"
+        (page,) = connection.execute(query).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    content = bytearray(path.read_bytes())
+    content[page * size - 10] ^= 1
+    path.write_bytes(content)
+    with Ledger(path, key=KEY) as ledger, pytest.raises(LedgerCorruptError, match="database"):
+        ledger.verify()
 
 
 def test_damaged_pages_are_found(path: Path) -> None:
@@ -1014,6 +1032,26 @@ def test_held_ledger_is_waited_for_and_then_given_up(path: Path) -> None:
         other.execute("ROLLBACK")
 
     assert not ledger.charge(ask("x", pure(1))).repeated
+
+
+def test_what_sqlite_refuses_at_once_is_tried_again() -> None:
+    """Switching on the log does not wait for other processes by itself; other errors are not repeated."""
+    busy, damaged = sqlite3.OperationalError("busy"), sqlite3.OperationalError("damaged")
+    busy.sqlite_errorcode, damaged.sqlite_errorcode = sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CORRUPT
+    answers: list[sqlite3.OperationalError | str] = [busy, busy, "wal", busy, damaged, busy, busy]
+
+    def action() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    assert "wal" == module._retried(action, 60)
+    with pytest.raises(sqlite3.OperationalError, match="damaged"):
+        module._retried(action, 60)
+    with pytest.raises(sqlite3.OperationalError, match="busy"):
+        module._retried(action, -1)
+    assert [busy] == answers
 
 
 def test_held_turn_of_another_thread_is_given_up() -> None:
@@ -1186,6 +1224,30 @@ def test_writer_overtaken_while_writing_gets_the_first_release(path: Path) -> No
 
     assert "fast" == ledger.publish(entry, slow).read_text()
     assert 1 == len(list(path.with_name(path.name + ".releases").iterdir()))
+
+
+def test_release_is_on_the_disk_before_it_has_its_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content, then name, then the folder: a crash between any two leaves no name of an incomplete release."""
+    ledger = opened(1, path=path)
+    entry = ledger.charge(ask("x", pure(1)))
+    steps: list[str] = []
+
+    def watch(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def step(first: Path, *others: Path) -> None:
+            steps.append(f"{name} {first.suffix or first.name}")
+            original(first, *others)
+
+        monkeypatch.setattr(owner, name, step)
+
+    watch(module, "_sync")
+    watch(os, "link")
+    ledger.publish(entry, lambda file: file.write_text("release"))
+    ledger.publish(entry, lambda file: file.write_text("again"))
+
+    folder = "_sync .releases"
+    assert [f"_sync {path.parent.name}", "_sync .tmp", "link .tmp", folder, folder] == steps
 
 
 def test_failed_writer_leaves_nothing(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,10 +29,9 @@ def followed_by(first: FiniteChannel, second: FiniteChannel) -> TableChannel:
             f"Expected a second channel on {first.released_space}, got one on {second.space}.",
             expected=first.released_space,
         )
-    bound = first.epsilon_exact or None
 
     def join(a: int, b: int) -> NDArray[np.int64]:
-        return to_weights((first.weights_of(a) / TOTAL) @ (second.weights_of(b) / TOTAL), bound)
+        return _rounded((first.weights_of(a) / TOTAL) @ (second.weights_of(b) / TOTAL), first.epsilon_exact)
 
     return _combined(first, second, second.released_space, join)
 
@@ -40,14 +40,17 @@ def product(first: FiniteChannel, second: FiniteChannel) -> TableChannel:
     """Return the channel that releases both outputs of the same label, drawn with independent coins."""
     if second.space != first.space:
         raise SpaceMismatchError(f"Expected a channel on {first.space}, got one on {second.space}.")
-    pairs = LabelSpace([f"{a} & {b}" for a in first.released_space.labels for b in second.released_space.labels])
-    parts = first.epsilon_exact, second.epsilon_exact
-    bound: Fraction | None = None if None in parts else sum(parts, Fraction(0))  # type: ignore[arg-type]  # no None
+    both = [(a, b) for a in first.released_space.labels for b in second.released_space.labels]
+    names = [f"{a} & {b}" for a, b in both]
+    # Labels that hold the separator themselves can make two pairs look alike.
+    pairs = LabelSpace(names if len(set(names)) == len(names) else [json.dumps(pair) for pair in both])
+    mine, other = first.epsilon_exact, second.epsilon_exact
+    bound = None if mine is None or other is None else mine + other
 
     def join(a: int, b: int) -> NDArray[np.int64]:
         left, right = first.weights_of(a) / TOTAL, second.weights_of(b) / TOTAL
         joint = (left[:, :, None] * right[:, None, :]).reshape(first.space.size, -1)
-        return to_weights(joint, bound or None)
+        return _rounded(joint, bound)
 
     return _combined(first, second, pairs, join)
 
@@ -74,11 +77,16 @@ def _combined(first: FiniteChannel, second: FiniteChannel, released: LabelSpace,
     )
 
 
+def _rounded(joint: NDArray[np.float64], bound: Fraction | None) -> NDArray[np.int64]:
+    """Round to integers within an epsilon that is known to hold: rounding may cost a mixture, but never fails."""
+    if bound == 0:
+        return to_weights(np.repeat(joint[:1], len(joint), axis=0), None)
+    return to_weights(joint, bound, coarsest=0)
+
+
 def _contexts(channel: FiniteChannel, rows: int) -> NDArray[np.intp]:
     """Return one number a row, equal where the rows' tables are equal."""
     if channel.rows is None:
         return np.zeros(rows, np.intp)
-    parameters = channel.row_bytes()
-    assert parameters is not None  # noqa: S101  # channels bound to rows have parameters by row
-    _, first, inverse = np.unique(parameters, axis=0, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(channel.row_bytes(), axis=0, return_index=True, return_inverse=True)
     return np.array([channel.context_of(int(row)) for row in first], np.intp)[inverse.ravel()]

@@ -20,7 +20,7 @@ from labeldp.errors import ShapeError, SpaceMismatchError
 from labeldp.exact import float_up
 from labeldp.guarantee.value import Guarantee, Loss
 from labeldp.plan import CoinAccess, Plan, PublicData
-from labeldp.prf import ROWS_PER_STEP
+from labeldp.prf import ROWS_PER_STEP, parameter_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from labeldp.ids import RowIds
     from labeldp.labels import Codes, LabelSpace
 
 SCALE_BITS: Final = 62
@@ -213,12 +214,22 @@ class FiniteChannel(ABC):
         def draw(codes: Codes, coins: CoinAccess) -> RowsDrawn:
             return RowsDrawn(self, draw_rows(self, codes, coins.rows("row release").stream()))
 
-        return Plan(self.guarantee, self.public(), self.row_bytes(), draw)
+        return Plan(self.guarantee, self.public(), self.parameter_digest(public.ids), draw)
 
-    def row_bytes(self) -> NDArray[np.uint8] | None:
-        """Return per-row parameters as one row of bytes each, for digests."""
+    @final
+    def parameter_digest(self, ids: RowIds) -> bytes:
+        """Digest the per-row parameters together with the rows' ids; empty where there are none."""
+        return parameter_digest(ids, self.row_bytes, self._compact_arrays) if self.rows is not None else b""
+
+    @final
+    def row_bytes(self) -> NDArray[np.uint8]:
+        """Return per-row parameters as one row of bytes each."""
         columns = [np.ascontiguousarray(c).reshape(len(c), -1).view(np.uint8) for c in self.row_columns().values()]
-        return np.concatenate(columns, axis=1) if columns else None
+        return np.concatenate(columns, axis=1)
+
+    def _compact_arrays(self) -> list[NDArray[Any]]:
+        """Return per-row parameters as they are kept, in a form that depends on their content alone."""
+        return list(self.row_columns().values())
 
     @final
     def followed_by(self, channel: FiniteChannel) -> FiniteChannel:

@@ -29,13 +29,14 @@ class MixtureChannel(FiniteChannel):
 
     def _fix_mixture(self, space: LabelSpace, law: NDArray[np.int64], groups: NDArray[Any] | None) -> None:
         extra = TOTAL - law.sum(axis=1)
-        redraw = law / TOTAL
-        total = redraw.sum(axis=1, keepdims=True)
+        total = law.sum(axis=1, keepdims=True)
         self._fix(_space=space, _law=law, _extra=extra, _groups=groups)
-        self._fix(_weight=redraw, _redraw=total, _q=redraw / total)
+        # The probability of keeping is divided on its own: 1 - redraw would lose the digits of a small one.
+        self._fix(_weight=law / TOTAL, _redraw=total / TOTAL, _keep=extra[:, None] / TOTAL, _q=law / total)
 
     _weight: NDArray[np.float64]
     _redraw: NDArray[np.float64]
+    _keep: NDArray[np.float64]
     _q: NDArray[np.float64]
 
     @property
@@ -71,8 +72,9 @@ class MixtureChannel(FiniteChannel):
     @cached_property
     def epsilon_exact(self) -> Fraction:
         """Log (1 + extra / min law), the largest over groups (ERRATA A3)."""
-        smallest = self._law.min(axis=1).tolist()
-        return log_up(1 + max(Fraction(e, s) for e, s in zip(self._extra.tolist(), smallest, strict=True)))
+        pairs = zip(self._extra.tolist(), self._law.min(axis=1).tolist(), strict=True)
+        # Where nothing is kept all labels have one law, which may even miss some labels.
+        return log_up(1 + max(Fraction(extra, smallest) if extra else Fraction(0) for extra, smallest in pairs))
 
     def _loss(self) -> Loss:
         # The two labels with the smallest weights give the largest divergence of every kind: it is a sum of a
@@ -92,8 +94,9 @@ class MixtureChannel(FiniteChannel):
     def forward(self, probabilities: object) -> NDArray[np.float64]:
         """(1 - lambda) p + lambda q; O(K) a row."""
         table = class_table(probabilities, self, "probabilities")
-        kept: NDArray[np.float64] = table * (1.0 - self._at(self._redraw))
-        return kept + table.sum(axis=1, keepdims=True) * self._at(self._weight)
+        redrawn = table.sum(axis=1, keepdims=True) * self._at(self._weight)
+        out: NDArray[np.float64] = table * self._at(self._keep) + redrawn
+        return out
 
     def likelihood(self, codes: object) -> NDArray[np.float64]:
         """P(released | true): the law's weight of the released label, and more for that label itself."""
@@ -101,44 +104,42 @@ class MixtureChannel(FiniteChannel):
         group = 0 if self._groups is None else self._groups
         column = self._weight[group, array]
         out = np.repeat(column[:, None], self.space.size, axis=1)
-        out[np.arange(len(array)), array] += 1.0 - np.broadcast_to(self._redraw[group, 0], len(array))
+        out[np.arange(len(array)), array] += np.broadcast_to(self._keep[group, 0], len(array))
         return out
 
     def unbias(self, losses: object, *, prior: object = None) -> NDArray[np.float64]:
         """Debias losses in O(K) a row (ERRATA A5); the prior is not needed where something is kept."""
         table = class_table(losses, self, "losses")
         if self.invertible:
-            return mixture_correction(table, self._at(self._q), self._at(self._redraw))
+            return mixture_correction(table, self._at(self._weight), self._at(self._keep))
         warn_of_bias(self)
         belief = np.ones_like(table) if prior is None else np.broadcast_to(np.asarray(prior, np.float64), table.shape)
         mean = (belief * table).sum(axis=1, keepdims=True) / belief.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
-            corrected = mixture_correction(table, self._at(self._q), self._at(self._redraw))
+            corrected = mixture_correction(table, self._at(self._weight), self._at(self._keep))
         # A group that keeps nothing releases pure noise: the best guess of a loss is its prior mean.
-        return np.where(self._at(self._redraw) < 1.0, corrected, mean)
+        return np.where(self._at(self._keep) > 0.0, corrected, mean)
 
     def soft_labels(self, codes: object, *, prior: object = None) -> NDArray[np.float64]:
         """Debiased indicators of all labels at each row's released one; O(K) a row."""
         array = code_array(codes, self)
-        soft = mixture_indicators(array, self._at(self._q), self._at(self._redraw))
+        soft = mixture_indicators(array, self._at(self._weight), self._at(self._keep))
         if self.invertible:
             return soft
         warn_of_bias(self)
         belief = np.broadcast_to(np.ones(self.space.size) if prior is None else np.asarray(prior), soft.shape)
-        return np.where(self._at(self._redraw) < 1.0, soft, belief / belief.sum(axis=1, keepdims=True))
+        return np.where(self._at(self._keep) > 0.0, soft, belief / belief.sum(axis=1, keepdims=True))
 
     @cached_property
     def variance_factor(self) -> float:
         """Mean over rows of E |corrected indicator|^2, in closed form."""
         size = self.space.size
-        keep = 1.0 - self._redraw[:, 0]
+        keep = self._keep
         with np.errstate(divide="ignore", invalid="ignore"):
-            squares = (self._q**2).sum(axis=1, keepdims=True)
-            lost = self._redraw
-            # At the released label o the debiased indicator of y' is (1{o = y'} - lambda q_y') / (1 - lambda).
-            length = (1.0 - 2.0 * lost * self._q + lost**2 * squares) / keep[:, None] ** 2
-            released = self._weight + keep[:, None] / size
-            factor = np.where(keep > 0, (released * length).sum(axis=1), 1.0 / size)
+            # At the released label o the debiased indicator of y' is (1{o = y'} - w(y')) / keep.
+            length = (1.0 - 2.0 * self._weight + (self._weight**2).sum(axis=1, keepdims=True)) / keep**2
+            released = self._weight + keep / size
+            factor = np.where(keep[:, 0] > 0, (released * length).sum(axis=1), 1.0 / size)
         if self._groups is None:
             return float(factor[0])
         return float(factor[self._groups].mean())

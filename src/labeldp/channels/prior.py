@@ -10,6 +10,7 @@ entries >= tau_0 can matter.  Ties at the root are left out together, whatever t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,12 +23,21 @@ from labeldp.labels import code_type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Cells per step: a block of the prior and its temporaries stay in the second-level cache.
+    #: Sizes, then packed bits (True) or member lists (False).
+    Part = tuple[NDArray[Any], NDArray[Any], bool]
+
+#: Cells per scan: a block of the prior stays in the second-level cache while it is scanned.
 _CELLS: Final = 1 << 16
+#: Scans per search: Newton's steps run on the candidates of this many blocks at once.
+_SCANS: Final = 16
 #: Up to this many labels, columns are faster than rows.
-_FEW: Final = 48
+_FEW: Final = 32
 #: Above this share of candidates, whole rows are faster than lists.
-_MANY: Final = 0.10
+_MANY: Final = 0.35
+#: Above this share of candidates under the loosest row's threshold, every row gets its own.
+_LOOSE: Final = 0.04
+#: Below this share of unfinished rows it pays to gather them.
+_SPARSE: Final = 0.3
 _MAX_STEPS: Final = 100
 
 
@@ -36,11 +46,9 @@ def best_sets(labels: int, prior: object, epsilon: Fraction) -> tuple[LabelSets,
     table, shared = read_prior(labels, prior)
     # e^eps overflows a float beyond 709; there every positive entry is a candidate anyway.
     growth = math.exp(min(float(epsilon), 700.0))
-    rows = max(1, _CELLS // labels)
-    parts = []
-    for start in range(0, len(table), rows):
-        block = np.asarray(table[start : start + rows])
-        parts.append(_few_labels(block, growth, start) if labels <= _FEW else _many_labels(block, growth, start))
+    search = _few_labels if labels <= _FEW else _many_labels
+    rows = max(1, _CELLS // labels) * (1 if labels <= _FEW else _SCANS)
+    parts = [search(table[start : start + rows], growth, start) for start in range(0, len(table), rows)]
     return LabelSets.of_parts(labels, parts), shared
 
 
@@ -89,86 +97,143 @@ def _check(block: NDArray[Any], sums: NDArray[Any], smallest: float, start: int)
     )
 
 
-def _few_labels(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any], NDArray[Any], bool]:
+def _few_labels(block: NDArray[Any], growth: float, start: int) -> Part:
     """Newton on columns: with few labels a row is too short to be worth a loop of its own."""
-    columns = np.ascontiguousarray(block.T)
+    columns = np.ascontiguousarray(np.asarray(block).T)
     _check(block, columns.sum(axis=0), float(columns.min()), start)
-    c = columns.dtype.type(growth - 1.0)
-    tau = columns.max(axis=0) / columns.dtype.type(growth)
-    count = np.zeros(block.shape[0], np.int16)
+    kind = columns.dtype.type
+    top = columns.max(axis=0)
+    tau = top / kind(growth)
+    members = columns > tau
+    sizes = _count(members)
+    # Rows with a single candidate are done: their set is their largest entry.
+    left = np.flatnonzero(sizes != 1)
+    if len(left):
+        few = len(left) < _SPARSE * len(sizes)
+        rest, most, start_tau = (columns[:, left], top[left], tau[left]) if few else (columns, top, tau)
+        above = _climbed(rest, most, start_tau, growth)
+        if few:
+            members[:, left], sizes[left] = above, _count(above)
+        else:
+            members, sizes = above, _count(above)
+    bits = np.zeros((-(-len(columns) // 8), columns.shape[1]), np.uint8)
+    for label, row in enumerate(members.view(np.uint8)):
+        bits[label // 8] |= row << np.uint8(label % 8)
+    return sizes, np.ascontiguousarray(bits.T), True
+
+
+def _climbed(columns: NDArray[Any], top: NDArray[Any], tau: NDArray[Any], growth: float) -> NDArray[np.bool_]:
+    """Climb to the root on all rows at once, and return the sets."""
+    slope = columns.dtype.type(growth - 1.0)
+    above = columns > tau
+    size = _count(above)
     for _ in range(_MAX_STEPS):
+        excess = np.maximum(columns - tau, 0).sum(axis=0)
+        tau = np.maximum(tau, (excess + size * tau) / (slope + size))
         above = columns > tau
-        size = above.sum(axis=0, dtype=np.int16)
-        if np.array_equal(size, count):
+        before, size = size, _count(above)
+        if np.array_equal(size, before):
             break
-        count = size
-        total = np.where(above, columns, 0).sum(axis=0)
-        np.maximum(tau, total / (c + size), out=tau)
-    above = _never_empty(columns > tau, columns, 0)
-    sizes = above.sum(axis=0).astype(code_type(len(columns) + 1))
-    return sizes, np.packbits(above.T, axis=1, bitorder="little"), True
-
-
-def _many_labels(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any], NDArray[Any], bool]:
-    """Newton on the few candidates >= max / e^eps, or on whole rows when most entries are candidates."""
-    top = block.max(axis=1)
-    _check(block, block.sum(axis=1), float(block.min()), start)
-    tau = top / block.dtype.type(growth)
-    candidate = block >= tau[:, None]
-    found = _true_places(candidate)
-    if len(found) > _MANY * block.size:
-        return _whole_rows(block, tau, growth)
-    rows, labels = np.divmod(found, block.shape[1])
-    values = block.ravel()[found].astype(np.float64)
-    floor = tau.astype(np.float64)
-    c = growth - 1.0
-    count = np.zeros(len(block), np.int64)
-    for _ in range(_MAX_STEPS):
-        above = values > floor[rows]
-        size = np.bincount(rows[above], minlength=len(block))
-        if np.array_equal(size, count):
-            break
-        count = size
-        total = np.bincount(rows, np.where(above, values, 0.0), minlength=len(block))
-        np.maximum(floor, total / (c + size), out=floor)
-    above = values > floor[rows]
-    size = np.bincount(rows[above], minlength=len(block))
-    if (size == 0).any():
-        above |= (values >= top.astype(np.float64)[rows]) & (size == 0)[rows]
-        size = np.bincount(rows[above], minlength=len(block))
-    return size.astype(code_type(block.shape[1] + 1)), labels[above].astype(code_type(block.shape[1])), False
-
-
-def _whole_rows(block: NDArray[Any], tau: NDArray[Any], growth: float) -> tuple[NDArray[Any], NDArray[Any], bool]:
-    c = block.dtype.type(growth - 1.0)
-    count = np.zeros(len(block), np.int64)
-    for _ in range(_MAX_STEPS):
-        above = block > tau[:, None]
-        size = np.count_nonzero(above, axis=1)
-        if np.array_equal(size, count):
-            break
-        count = size
-        total = np.einsum("ij,ij->i", block, above.astype(block.dtype))
-        np.maximum(tau, total / (c + size).astype(block.dtype), out=tau)
-    above = _never_empty(block > tau[:, None], block, 1)
-    sizes = np.count_nonzero(above, axis=1).astype(code_type(block.shape[1] + 1))
-    return sizes, np.packbits(above, axis=1, bitorder="little"), True
-
-
-def _never_empty(above: NDArray[np.bool_], values: NDArray[Any], axis: int) -> NDArray[np.bool_]:
-    """Rounding may lift tau to the largest entry itself: then the largest entries are the set."""
-    empty = ~above.any(axis=axis, keepdims=True)
-    if empty.any():
-        above |= empty & (values >= values.max(axis=axis, keepdims=True))
+    if not size.all():
+        # Rounding lifted tau to the largest entry itself: the largest entries are the set.
+        above |= (size == 0) & (columns >= top)
     return above
 
 
-def _true_places(mask: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Find the true cells of a sparse mask, skipping eight false ones at a time."""
-    flat = mask.ravel()
-    whole = len(flat) // 8 * 8
-    words = np.flatnonzero(flat[:whole].view(np.uint64))
-    places = (words[:, None] * 8 + np.arange(8)).ravel()
-    places = places[flat[places]]
-    tail = np.flatnonzero(flat[whole:]) + whole
-    return np.concatenate([places, tail]) if len(tail) else places
+def _count(members: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Count true cells by column; there are few rows."""
+    return np.add.reduce(members.view(np.uint8), axis=0, dtype=np.uint8)
+
+
+def _many_labels(block: NDArray[Any], growth: float, start: int) -> Part:
+    """Newton on the candidates >= max / e^eps, or on whole rows when most entries are candidates."""
+    labels = block.shape[1]
+    top, found = _scan(block, growth, start)
+    if found is None:
+        return _whole_rows(np.asarray(block), top, growth)
+    values = np.concatenate(found.values).astype(np.float64)
+    places = np.concatenate(found.places)
+    tau = top.astype(np.float64) / growth
+    starts = np.searchsorted(places, np.arange(len(block)) * labels)
+    counts = np.diff(starts, append=len(places))
+    for _ in range(_MAX_STEPS):
+        # Any set bounds tau* from below by its own ratio, so the first step may take all candidates.
+        np.maximum(tau, np.add.reduceat(values, starts) / (growth - 1.0 + counts), out=tau)
+        above = values > np.repeat(tau, counts)
+        kept, first, size = _kept(above, starts)
+        if not size.all():
+            # Rounding lifted tau to the largest entry itself: the largest entries are the set.
+            above |= np.repeat(size == 0, counts) & (values >= np.repeat(top, counts))
+            kept, first, size = _kept(above, starts)
+        if len(kept) == len(values):
+            break
+        # tau only climbs, so what is below it is out for good.
+        values, places, counts, starts = values[kept], places[kept], size, first
+    members = places - np.repeat(np.arange(len(block)) * labels, counts)
+    return counts.astype(code_type(labels + 1)), members.astype(code_type(labels)), False
+
+
+def _kept(above: NDArray[np.bool_], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
+    """Return which candidates stay, where each row's begin among them, and how many they are."""
+    kept = np.flatnonzero(above)
+    first = np.searchsorted(kept, starts)
+    return kept, first, np.diff(first, append=len(kept))
+
+
+@dataclass
+class _Candidates:
+    """Places (in row-major order) and values of the entries that can matter."""
+
+    places: list[NDArray[np.intp]] = field(default_factory=list)
+    values: list[NDArray[Any]] = field(default_factory=list)
+
+
+def _scan(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any], _Candidates | None]:
+    """Validate rows, find their largest entries, and the candidates unless there are many."""
+    labels = block.shape[1]
+    rows = max(1, _CELLS // labels)
+    ones = np.ones(labels, block.dtype)
+    tops, found, number = [], _Candidates(), 0
+    for first in range(0, len(block), rows):
+        part = np.asarray(block[first : first + rows])
+        _check(part, part @ ones, float(part.min()), start + first)
+        top = part[np.arange(len(part)), part.argmax(axis=1)]
+        tops.append(top)
+        if number > _MANY * block.size:
+            continue
+        floor = np.nextafter(top / part.dtype.type(growth), part.dtype.type(0))
+        # One threshold for all rows is five times as fast as one a row; where it lets in many, both are used.
+        above = part >= floor.min()
+        if np.count_nonzero(above) > _LOOSE * part.size:
+            above = part >= floor[:, None]
+        places = np.flatnonzero(above)
+        found.places.append(places + first * labels)
+        found.values.append(part.ravel()[places])
+        number += len(places)
+    return np.concatenate(tops), None if number > _MANY * block.size else found
+
+
+def _whole_rows(block: NDArray[Any], top: NDArray[Any], growth: float) -> Part:
+    labels = block.shape[1]
+    kind = block.dtype.type
+    ones = np.ones(labels, kind)
+    sizes, bits = [], []
+    rows = max(1, _CELLS // labels)
+    for first in range(0, len(block), rows):
+        part, most = block[first : first + rows], top[first : first + rows]
+        tau = most / kind(growth)
+        size = np.full(len(part), -1)
+        for _ in range(_MAX_STEPS):
+            above = part > tau[:, None]
+            before, size = size, np.count_nonzero(above, axis=1)
+            if np.array_equal(size, before):
+                break
+            excess = np.maximum(part - tau[:, None], 0) @ ones
+            count = size.astype(kind)
+            np.maximum(tau, (excess + count * tau) / (kind(growth - 1.0) + count), out=tau)
+        if (size == 0).any():
+            above |= (size == 0)[:, None] & (part >= most[:, None])
+            size = np.count_nonzero(above, axis=1)
+        sizes.append(size.astype(code_type(labels + 1)))
+        bits.append(np.packbits(above, axis=1, bitorder="little"))
+    return np.concatenate(sizes), np.concatenate(bits), True

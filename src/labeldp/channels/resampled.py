@@ -74,11 +74,14 @@ class ResampledResponse(MixtureChannel):
     def _fix_resampled(self, space: LabelSpace, law: NDArray[np.int64], groups: NDArray[Any] | None) -> None:
         self._fix_mixture(space, law, groups)
         ends = np.cumsum(law.astype(np.uint64), axis=1)
-        # A redraw that never fails to redraw ends at 2^62 units, which is beyond a word: no word reaches it.
+        # A redraw that never fails to redraw ends at 2^62 units, which is beyond a word: the largest word passes its
+        # limit, and belongs to the last label that can be redrawn.
         limits = np.where(ends < TOTAL, per_word(ends), np.uint64(2**64 - 1))
-        self._fix(_limits=limits, _always=ends[:, -1] >= TOTAL)
+        last = law.shape[1] - 1 - np.argmax(law[:, ::-1] > 0, axis=1)
+        self._fix(_limits=limits, _last=last, _always=ends[:, -1] >= TOTAL)
 
     _limits: NDArray[np.uint64]
+    _last: NDArray[np.intp]
     _always: NDArray[np.bool_]
 
     @property
@@ -110,10 +113,10 @@ class ResampledResponse(MixtureChannel):
         size = self.space.size
         if self._groups is None:
             place = np.searchsorted(self._limits[0], words, side="right")
-            always = self._always[0]
+            last, always = self._last[0], self._always[0]
         else:
             groups = self._groups[start : start + len(codes)]
-            limits, always = self._limits[groups], self._always[groups]
+            limits, last, always = self._limits[groups], self._last[groups], self._always[groups]
             place = np.zeros(len(codes), np.intp)
             # Binary search, all rows abreast: the number of limits at or below the word.
             step = 1 << (size - 1).bit_length()
@@ -124,7 +127,7 @@ class ResampledResponse(MixtureChannel):
                 move = inside & (limits[rows, np.where(inside, ahead, 1) - 1] <= words)
                 place = np.where(move, ahead, place)
                 step >>= 1
-        drawn = np.minimum(place, size - 1).astype(codes.dtype)
+        drawn = np.minimum(place, last).astype(codes.dtype)
         return np.where((place < size) | always, drawn, codes)
 
 
@@ -133,6 +136,8 @@ def restore_resampled(space: LabelSpace, data: dict[str, Any], columns: dict[str
     law = np.array([[int(w) for w in row] for row in data["law"]], np.int64)
     if law.ndim != 2 or law.shape[1] != space.size or law.min() < 0 or int(law.sum(axis=1).max()) > TOTAL:  # noqa: PLR2004
         raise LawError("Expected integer laws that sum to at most 2^62.")
+    if bool(((law.min(axis=1) == 0) & (law.sum(axis=1) < TOTAL)).any()):
+        raise LawError("Expected a positive weight for every label of a law that keeps some labels.")
     groups = _read_groups(columns["group"], len(law)) if data["grouped"] else None
     return ResampledResponse._of_weights(space, law, groups)  # noqa: SLF001  # its own family
 
@@ -140,22 +145,23 @@ def restore_resampled(space: LabelSpace, data: dict[str, Any], columns: dict[str
 def _weights(law: NDArray[np.float64], epsilon: Fraction) -> NDArray[np.int64]:
     """Round lambda q to integers that spend at most epsilon: extra <= (e^eps - 1) min weight, exactly.
 
-    The weights are rounded up; what the kept label may not weigh goes to the largest weight, where it lowers no
-    minimum.
+    What the kept label may not weigh goes to the largest weight, and what rounding took from it comes from there:
+    neither lowers the minimum.
     """
     redraw = redraw_probability(Fraction(float(law.min())), epsilon)
     weights = _scaled(law, float(redraw))
     allowed = resampling_extra(int(weights.min()), epsilon)
-    left = TOTAL - int(weights.sum()) - allowed
     largest = int(weights.argmax())
-    weights[largest] += max(left, 0)
+    weights[largest] = max(int(weights[largest]) + TOTAL - int(weights.sum()) - allowed, int(weights.min()))
     return _fitted(weights)
 
 
 def _weights_of_keep(law: NDArray[np.float64], keep: Fraction) -> NDArray[np.int64]:
     weights = _scaled(law, float(1 - keep))
-    # Rounding towards more redrawing: exactly 2^62 - floor(keep 2^62) units are redraws.
-    weights[int(weights.argmax())] += TOTAL - math.floor(keep * TOTAL) - int(weights.sum())
+    # Rounding towards more redrawing: exactly 2^62 - floor(keep 2^62) units are redraws, but for a keep so near 1
+    # that every label's least weight of 1 is more.
+    largest = int(weights.argmax())
+    weights[largest] = max(int(weights[largest]) + TOTAL - math.floor(keep * TOTAL) - int(weights.sum()), 1)
     return _fitted(weights)
 
 

@@ -72,7 +72,7 @@ class RandomizedResponse(MixtureChannel):
 
     def _fix_other(self, space: LabelSpace, other: int) -> None:
         self._fix_mixture(space, np.full((1, space.size), other, np.int64), None)
-        self._fix(_divisor=per_word(other), _limit=np.uint64(min(4 * space.size * other, 2**64 - 1)))
+        self._fix(_divisor=per_word(other), _last_redraw=np.uint64(4 * space.size * other - 1))
 
     @property
     def keep(self) -> float:
@@ -84,7 +84,7 @@ class RandomizedResponse(MixtureChannel):
         # weighs other + extra, which is its weight in the table.
         released = np.floor_divide(words, self._divisor).astype(codes.dtype)
         # Selected by arithmetic: no branch depends on a label, and none is mispredicted.
-        released ^= (released ^ codes) * (words >= self._limit)
+        released ^= (released ^ codes) * (words > self._last_redraw)
         return released
 
     def take(self, rows: object) -> FiniteChannel:  # noqa: ARG002  # shared by all rows
@@ -230,9 +230,9 @@ class SetResponse(FiniteChannel):
             warn_of_bias(self)
         weights = None if prior is None else np.broadcast_to(np.asarray(prior, np.float64), table.shape)
         out = np.empty(table.shape)
-        for part, mask, other, extra in self._parts(len(table)):
+        for part, mask, _, extra in self._parts(len(table)):
             belief = None if weights is None else weights[part]
-            out[part] = SetCorrection(mask, other, extra, belief).losses(table[part])
+            out[part] = SetCorrection(mask, extra, belief).losses(table[part])
         return out
 
     def soft_labels(self, codes: object, *, prior: object = None) -> NDArray[np.float64]:
@@ -243,9 +243,9 @@ class SetResponse(FiniteChannel):
             warn_of_bias(self)
         weights = None if prior is None else np.broadcast_to(np.asarray(prior, np.float64), shape)
         out = np.empty(shape)
-        for part, mask, other, extra in self._parts(len(array)):
+        for part, mask, _, extra in self._parts(len(array)):
             belief = None if weights is None else weights[part]
-            out[part] = SetCorrection(mask, other, extra, belief).indicators(array[part])
+            out[part] = SetCorrection(mask, extra, belief).indicators(array[part])
         return out
 
     def unbias_members(self, losses: object) -> NDArray[np.float64]:
@@ -365,6 +365,9 @@ class PriorRandomizedResponse(SetResponse):
         """Return each row's set, one bit a label."""
         return {} if self._shared else {"label_set": self._sets.packed()}
 
+    def _compact_arrays(self) -> list[NDArray[Any]]:
+        return self._sets.arrays()
+
 
 def restore_set_response(space: LabelSpace, data: dict[str, Any], columns: dict[str, NDArray[Any]]) -> FiniteChannel:
     """Rebuild a set response from its public parameters and columns."""
@@ -418,7 +421,7 @@ def _pairs(k: int, other: int, extra: int, size: int) -> list[tuple[int, int, in
 def _factor(k: int, other: float, extra: float, size: int) -> float:
     """Mean squared length of the corrected indicator, from the closed form on an arbitrary set of k labels."""
     mask = np.arange(size)[None] < k
-    corrected = SetCorrection(mask, np.array([[other]]), np.array([[extra]]), None).losses(np.eye(size))
+    corrected = SetCorrection(mask, np.array([[extra]]), None).losses(np.eye(size))
     channel = np.zeros((size, size))
     channel[:, :k] = 1.0 / k
     channel[:k, :k] = other

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Offsets into the member list are kept once for this many rows, and summed up inside.
 _STRIDE: Final = 8192
+#: Rows of up to this many bytes are kept as bits: that is small enough, and needs no offsets.
+_WORD: Final = 8
 
 
 @final
@@ -59,21 +61,14 @@ class LabelSets:
         The whole is kept in the smaller of the two forms.
         """
         sizes = np.concatenate([part[0] for part in parts])
-        width = -(-labels // 8)
-        listed = int(sizes.sum(dtype=np.int64)) * code_type(labels).itemsize
-        if listed <= len(sizes) * width:
-            members = [
-                _listed(data, labels) if dense else data.astype(code_type(labels), copy=False)
-                for _, data, dense in parts
-            ]
+        if not _as_bits(sizes, labels):
+            members = [_listed(data, labels) if dense else data for _, data, dense in parts]
             return cls(labels, sizes, np.concatenate(members), None)
-        bits = np.empty((len(sizes), width), np.uint8)
+        bits = np.empty((len(sizes), -(-labels // 8)), np.uint8)
         start = 0
         for part_sizes, data, dense in parts:
             stop = start + len(part_sizes)
-            bits[start:stop] = data if dense else np.packbits(
-                _mask_of(part_sizes, data, labels), axis=1, bitorder="little"
-            )
+            bits[start:stop] = data if dense else _packed(part_sizes, data, labels)
             start = stop
         return cls(labels, sizes, None, bits)
 
@@ -94,9 +89,17 @@ class LabelSets:
             return self._bits
         out = np.empty((len(self), -(-self.labels // 8)), np.uint8)
         for start in range(0, len(self), _STRIDE):
-            part = slice(start, min(start + _STRIDE, len(self)))
-            out[part] = np.packbits(self.mask(part), axis=1, bitorder="little")
+            rows = slice(start, min(start + _STRIDE, len(self)))
+            out[rows] = _packed(*self._listed(rows), self.labels)
         return out
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Return the sets in the form that suits them: equal sets give equal arrays."""
+        if _as_bits(self.sizes, self.labels):
+            return [self.packed()]
+        members = self._members if self._bits is None else _listed(self._bits, self.labels)
+        assert members is not None  # noqa: S101  # one of the two forms
+        return [self.sizes, members]
 
     def take(self, rows: NDArray[np.intp]) -> LabelSets:
         """Return the sets of some rows."""
@@ -143,6 +146,16 @@ class LabelSets:
         return sizes, self._members[first : first + int(sizes.sum(dtype=np.int64))]
 
 
+def _as_bits(sizes: NDArray[Any], labels: int) -> bool:
+    """Whether bits are the smaller form, or small enough to save the offsets of lists."""
+    width = -(-labels // 8)
+    return width <= _WORD or int(sizes.sum(dtype=np.int64)) * code_type(labels).itemsize > len(sizes) * width
+
+
+def _packed(sizes: NDArray[Any], members: NDArray[Any], labels: int) -> NDArray[np.uint8]:
+    return np.packbits(_mask_of(sizes, members, labels), axis=1, bitorder="little")
+
+
 def _mask_of(sizes: NDArray[Any], members: NDArray[Any], labels: int) -> NDArray[np.bool_]:
     mask = np.zeros((len(sizes), labels), bool)
     mask[np.repeat(np.arange(len(sizes)), sizes), members] = True
@@ -156,19 +169,18 @@ def _listed(bits: NDArray[np.uint8], labels: int) -> NDArray[Any]:
 
 def _nth_bit(bits: NDArray[np.uint8], rank: NDArray[np.intp]) -> NDArray[Any]:
     """Find the rank-th set bit of each row: the byte by running counts, the bit in it by a table."""
-    found = np.zeros(len(bits), np.intp)
-    left = rank.astype(np.int64)
-    byte = np.zeros(len(bits), np.uint8)
-    done = np.zeros(len(bits), bool)
     columns = np.ascontiguousarray(bits.T)
-    for place, column in enumerate(columns):
-        count = np.bitwise_count(column)
-        here = ~done & (left < count)
-        found[here] = place
-        byte[here] = column[here]
-        done |= here
-        np.subtract(left, count, out=left, where=~done)
-    return found * 8 + _BIT_TABLE[byte, np.minimum(left, 7)]
+    # Bytes whose running count does not exceed the rank lie before the one that holds the bit.
+    counts = np.bitwise_count(columns)
+    running = counts[0].astype(rank.dtype)
+    before = np.zeros_like(rank)
+    place = np.zeros_like(rank)
+    for count in counts[1:]:
+        passed = running <= rank
+        place += passed
+        np.copyto(before, running, where=passed)
+        running += count
+    return place * 8 + _BIT_TABLE[columns[place, np.arange(len(rank))], rank - before]
 
 
 def _bit_table() -> NDArray[np.uint8]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from labeldp.channels.base import TOTAL, FiniteChannel, class_table, code_array, per_word, row_numbers
 from labeldp.channels.correct import full_rank, table_correction, warn_of_bias
-from labeldp.errors import EpsilonError, MatrixError, ShapeError
+from labeldp.errors import EmptyInputError, EpsilonError, MatrixError, ShapeError
 from labeldp.exact import exp_bounds, log_up, positive_epsilon
 from labeldp.guarantee.value import FiniteLoss, Loss, ParallelLoss
 from labeldp.labels import LabelSpace, code_type
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labeldp.labels import Codes
+
+#: A matrix that needs a coarser mixture than 2^-28 (some 1e-8) does not meet its epsilon up to float error.
+COARSEST: Final = 27
 
 
 @final
@@ -59,13 +62,23 @@ class TableChannel(FiniteChannel):
         groups: NDArray[Any] | None = None,
     ) -> TableChannel:
         """Build from integer tables (K, K') or (G, K, K') whose rows sum to 2^62."""
-        table = np.asarray(weights, np.int64)
+        table = np.array(weights, np.int64)
         table = table[None] if table.ndim == 2 else table  # noqa: PLR2004  # one table
         target = space if released is None else released
         if table.ndim != 3 or table.shape[1:] != (space.size, target.size):  # noqa: PLR2004  # (G, K, K')
             raise MatrixError(f"Expected tables of shape ({space.size}, {target.size}), got {table.shape}.")
-        if table.min() < 0 or not bool((table.sum(axis=2) == TOTAL).all()):
+        # Five weights of 2^62 sum to 2^62 in 64 bits: the sum in floats excludes that.
+        sums = table.sum(axis=2), table.sum(axis=2, dtype=np.float64)
+        if table.min() < 0 or not bool(((sums[0] == TOTAL) & (sums[1] < 2.0 * TOTAL)).all()):
             raise MatrixError("Expected integer weights that are not negative, every row summing to 2^62.")
+        if groups is not None:
+            groups = np.array(groups)
+            if groups.ndim != 1 or groups.dtype.kind not in "iu":
+                raise ShapeError(f"Expected one integer group a row, got {groups.shape} and {groups.dtype}.")
+            if len(groups) == 0:
+                raise EmptyInputError("Expected at least one row in groups, got none.")
+            if int(groups.min()) < 0 or int(groups.max()) >= len(table):
+                raise ShapeError(f"Expected groups 0 .. {len(table) - 1}, got {groups.min()} .. {groups.max()}.")
         channel = cls.__new__(cls)
         channel._fix_table(space, target, table, groups)
         return channel
@@ -114,7 +127,8 @@ class TableChannel(FiniteChannel):
 
     def weights_of(self, context: int) -> NDArray[np.int64]:
         """Return the exact table of one group."""
-        return self._weights[context].copy()
+        weights: NDArray[np.int64] = self._weights[context].copy()
+        return weights
 
     @cached_property
     def epsilon_exact(self) -> Fraction | None:
@@ -186,7 +200,9 @@ class TableChannel(FiniteChannel):
         if self._groups is None:
             return self
         groups = self._groups[row_numbers(rows, len(self._groups))]
-        return self.from_weights(self.space, self._weights, released=self._released, groups=groups)
+        part = TableChannel.__new__(TableChannel)
+        part._fix_table(self._space, self._released, self._weights, groups)
+        return part
 
     def public(self) -> dict[str, Any]:
         """Return the integer tables; groups of rows are a column."""
@@ -217,7 +233,8 @@ class TableChannel(FiniteChannel):
         limits = self._limits[group, codes]
         # Count the limits at or below the word; outcomes of weight zero are stepped over together with their limit.
         place = (limits <= words[:, None]).sum(axis=1)
-        return np.minimum(place, self._last[group, codes]).astype(code_type(self._released.size))
+        released: Codes = np.minimum(place, self._last[group, codes]).astype(code_type(self._released.size))
+        return released
 
 
 def identity_channel(space: LabelSpace) -> TableChannel:
@@ -238,16 +255,16 @@ def restore_table(space: LabelSpace, data: dict[str, Any], columns: dict[str, ND
     groups = None
     if data["grouped"]:
         groups = np.asarray(columns["group"])
-        if len(groups) and not 0 <= int(groups.min()) <= int(groups.max()) < len(weights):
-            raise ShapeError(f"Expected groups 0 .. {len(weights) - 1}.")
     return TableChannel.from_weights(space, weights, released=LabelSpace.from_json(data["released"]), groups=groups)
 
 
-def to_weights(matrix: NDArray[np.float64], epsilon: Fraction | None) -> NDArray[np.int64]:
+def to_weights(
+    matrix: NDArray[np.float64], epsilon: Fraction | None, coarsest: int = COARSEST
+) -> NDArray[np.int64]:
     """Round a stochastic matrix to integer rows of 2^62 whose exact epsilon is at most the asked one.
 
     Rounding can lift a ratio by a few parts in 2^62.  Mixing every row with the same law lowers all ratios, so
-    the smallest mixture 2^-60, 2^-59, ... that satisfies the bound exactly is taken.
+    the smallest mixture 2^-60, 2^-59, ... that satisfies the bound exactly is taken, before 2^-``coarsest``.
     """
     matrix = matrix / matrix.sum(axis=1, keepdims=True)
     plain = _integer_rows(matrix)
@@ -257,7 +274,7 @@ def to_weights(matrix: NDArray[np.float64], epsilon: Fraction | None) -> NDArray
     law = matrix.mean(axis=0, keepdims=True)
     if _meets(plain, bound):
         return plain
-    for power in range(60, _COARSEST, -1):
+    for power in range(60, coarsest, -1):
         share = 2.0**-power
         mixed = _integer_rows((1.0 - share) * matrix + share * law)
         if _meets(mixed, bound):
@@ -310,7 +327,3 @@ def _read_matrix(matrix: object, rows: int, columns: int) -> NDArray[np.float64]
     if not (bool((table >= 0).all()) and bool((np.abs(sums - 1.0) <= 1e-6).all())):  # noqa: PLR2004
         raise MatrixError("Expected a stochastic matrix: no negative or missing entry, every row summing to 1.")
     return table
-
-
-#: A matrix that needs a coarser mixture than 2^-28 (some 1e-8) does not meet its epsilon up to float error.
-_COARSEST: Final = 27

@@ -97,7 +97,7 @@ def prepare(
     """Make the first pass over ``batches`` (validation and digests) and return the kernel for the second."""
     session = coins.session()
     labels, parameters = session.label_digest(), RowDigest(PUBLIC_KEY)
-    by_row, seen = channel.row_bytes(), 0
+    by_row, seen = None if channel.rows is None else channel.row_bytes(), 0
     for batch in batches:
         ids = RowIds.of(batch.column(id))
         labels.add(ids, channel.space.encode(batch.column(label)))

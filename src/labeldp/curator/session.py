@@ -156,10 +156,9 @@ class Curator:
             _part(self._bags, places),
         )
         plan = _planned(mechanism, public)
-        row_digest = _public_row_digest(public.ids, plan)
-        request = self._request_digest(public, plan, row_digest)
+        request = self._request_digest(public, plan)
         if self._ledger is None:
-            return self._drawn(plan, public, places, row_digest, self._stamp(plan, places, request, None))
+            return self._drawn(plan, public, places, self._stamp(plan, places, request, None))
         if not self._coins.private:
             raise NotPrivateError(
                 "Expected secret coins where a budget is kept; seeded coins make releases that anybody can undo. "
@@ -181,14 +180,12 @@ class Curator:
         stored = self._stored(self._ledger, entry)
         if stored is None:
             stamp = self._stamp(plan, places, request, entry)
-            stored = self._store(self._ledger, entry, self._drawn(plan, public, places, row_digest, stamp))
+            stored = self._store(self._ledger, entry, self._drawn(plan, public, places, stamp))
         return _aligned(stored, public.ids)
 
     # ---- drawing ----------------------------------------------------------------------------------------
 
-    def _drawn(
-        self, plan: Plan, public: PublicData, places: NDArray[np.intp] | None, row_digest: bytes, stamp: Stamp
-    ) -> Release:
+    def _drawn(self, plan: Plan, public: PublicData, places: NDArray[np.intp] | None, stamp: Stamp) -> Release:
         codes: Codes = owner_codes(self.__labels)
         codes = codes if places is None else codes[places]
         session = self._coins.session()
@@ -197,7 +194,7 @@ class Curator:
             self._names["version"],
             {"mechanism": plan.description, "column": self._names["column"]},
             self.space,
-            row_digest,
+            plan.parameters,
             session.label_digest().add(public.ids, codes).close() if session.binds_labels else b"",
         )
         return seal(plan.draw(codes, CoinAccess(session, public.ids, context)), stamp, public.ids)
@@ -267,7 +264,7 @@ class Curator:
         chosen[places] = True
         return chosen if self._order is None else chosen[self._order]
 
-    def _request_digest(self, public: PublicData, plan: Plan, row_digest: bytes) -> bytes:
+    def _request_digest(self, public: PublicData, plan: Plan) -> bytes:
         facts = {
             "mechanism": plan.description,
             "column": self._names["column"],
@@ -275,7 +272,7 @@ class Curator:
             "version": self._names["version"],
             "part": self._names["part"],
             "space": self.space.to_json(),
-            "parameters": row_digest.hex(),
+            "parameters": plan.parameters.hex(),
             "ids": public.ids.public_digest().hex(),
         }
         return hashlib.sha256(canonical(facts)).digest()
@@ -353,10 +350,6 @@ def _person_numbers(person: object, rows: int) -> NDArray[np.intp]:
     same_length(owners, rows)
     tags = owners.tags(PUBLIC_KEY)
     return np.unique(tags, axis=0, return_inverse=True)[1].ravel()
-
-
-def _public_row_digest(ids: RowIds, plan: Plan) -> bytes:
-    return b"" if plan.row_parameters is None else RowDigest(PUBLIC_KEY).add(ids, plan.row_parameters).close()
 
 
 def _aligned(release: Release, ids: RowIds) -> Release:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _TRANSFORM_ERROR: Final = 2.0**-43
 _TAIL: Final = 1e-15
 _CUT: Final = 1e-17
-_LEAST_STEPS: Final = 20_000
+_LEAST_STEPS: Final = 10_000
 _MOST_STEPS: Final = 50_000
 _LARGEST_GRID: Final = 500_000
 _SEARCH_LIMIT: Final = 1e5

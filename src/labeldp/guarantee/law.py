@@ -162,13 +162,7 @@ class Spectrum:
 
     def law(self) -> LossLaw:
         """Return the law, made larger by its error bound: each atom grows, the smallest losses pay for it."""
-        probs = self.probs * (1 + self.error)
-        excess = max(math.fsum((*probs.tolist(), self.infinity, -1.0)), 0.0)
-        reached = np.cumsum(probs)
-        cut = int(np.searchsorted(reached, excess))
-        if cut < probs.size:
-            probs[cut] = reached[cut] - excess
-            probs[:cut] = 0.0
+        probs = _of_mass_one(self.probs * (1 + self.error), self.infinity)
         kept = probs > 0
         return LossLaw(tuple(self.losses[kept].tolist()), tuple(probs[kept].tolist()), self.infinity)
 
@@ -232,10 +226,7 @@ def chord_law(points: Floats, heights: Floats) -> LossLaw:
     kept = first > 0
     first, second, losses = first[kept], second[kept], losses[kept]
     centre = max(1.0 - infinity - math.fsum((*first.tolist(), *second.tolist())), 0.0)
-    probs = np.concatenate([second[::-1], [centre], first])
-    finite = math.fsum(probs.tolist())
-    if finite > 0:
-        probs = probs * ((1.0 - infinity) / finite)
+    probs = _of_mass_one(np.concatenate([second[::-1], [centre], first]), infinity)
     return LossLaw(tuple(np.concatenate([-losses[::-1], [0.0], losses]).tolist()), tuple(probs.tolist()), infinity)
 
 
@@ -331,6 +322,23 @@ def _convolve(left: Spectrum | None, right: Spectrum | None) -> Spectrum | None:
     error = left.error + right.error + _ROUNDING * (largest + 8 + 2 * reach)
     merged = np.add.reduceat(probs, starts) if starts.size else probs
     return Spectrum(losses[ends] + 2 * _ROUNDING * reach, merged, infinity, error)
+
+
+def _of_mass_one(probs: Floats, infinity: float) -> Floats:
+    """Take what exceeds a total of 1 away from the smallest losses.
+
+    No hockey stick falls where it matters: above the reduced atom it is unchanged, and below it is 1 - e^eps Q, with a
+    mass Q of the second law that has not grown.
+    """
+    excess = math.fsum((*probs.tolist(), infinity, -1.0))
+    if excess <= 0:
+        return probs
+    reached = np.cumsum(probs)
+    cut = int(np.searchsorted(reached, excess))
+    reduced = probs.copy()
+    reduced[:cut] = 0.0
+    reduced[cut : cut + 1] = reached[cut : cut + 1] - excess
+    return reduced
 
 
 def _lower_hull(x: Floats, y: Floats) -> NDArray[np.intp]:

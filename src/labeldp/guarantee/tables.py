@@ -110,9 +110,7 @@ def _distinct(pairs: Sequence[tuple[Integers, Integers]]) -> tuple[Integers, Int
             marks[start:stop] = _fingerprints(pair[0][block], pair[1][block])
             start = stop
     _, kept, same = np.unique(marks, return_index=True, return_inverse=True)
-    alike = all(
-        np.array_equal(stacked[:, block], stacked[:, kept[same[block]]]) for block in blocks(rows, 2 * width)
-    )
+    alike = all(np.array_equal(stacked[:, block], stacked[:, kept[same[block]]]) for block in blocks(rows, 2 * width))
     if not alike:  # two pairs share a fingerprint: compare the weights themselves
         kept = np.unique(np.concatenate([stacked[0], stacked[1]], axis=1), axis=0, return_index=True)[1]
     return stacked[0][kept], stacked[1][kept]

@@ -10,6 +10,7 @@ import numpy as np
 from labeldp.errors import EmptyInputError, ShapeError
 from labeldp.noise import guarantee_of_counts, laplace_counts
 from labeldp.plan import CoinAccess, Plan, PublicData
+from labeldp.prf import parameter_digest
 from labeldp.release.seal import seal
 from labeldp.release.statistics import HistogramRelease
 
@@ -85,7 +86,8 @@ class LabelHistogram:
             return CountsDrawn(self.space, counts, sizes, self.noise, paired)
 
         description: dict[str, Any] = {"family": "label histogram", "noise": self.noise.to_json()}
-        return Plan(guarantee, description, groups.astype("<i8").view(np.uint8).reshape(-1, 8), draw)
+        rows = groups.astype("<i8").view(np.uint8).reshape(-1, 8)
+        return Plan(guarantee, description, parameter_digest(public.ids, lambda: rows), draw)
 
 
 @seal.register(CountsDrawn)
