@@ -161,6 +161,7 @@ def measure(case: Case, scale: Scale, tell: Callable[[str], None] = _anything) -
     seconds: dict[str, list[float]] = {subject.name: [] for subject in present}
     for repeat in range(repeats):
         tell(f"{case.name}: repeat {repeat + 1} of {repeats}")
+        gc.collect()
         first = repeat % len(present)
         for subject in present[first:] + present[:first]:
             seconds[subject.name].append(_once(subject)[0] / subject.work)
@@ -172,7 +173,6 @@ def measure(case: Case, scale: Scale, tell: Callable[[str], None] = _anything) -
 def _once(subject: Subject) -> tuple[float, Any]:
     assert subject.run is not None
     subject.prepare()
-    gc.collect()
     gc.disable()
     try:
         began = time.perf_counter()
@@ -189,7 +189,6 @@ def _peak_mib(subject: Subject) -> float | None:
         # It did a part of the work only, and memory need not be proportional.
         return None
     subject.prepare()
-    gc.collect()
     tracemalloc.start()
     try:
         result = subject.run()

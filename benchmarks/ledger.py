@@ -26,11 +26,12 @@ def cases(scale: Scale) -> Iterator[Case]:
     """A ledger of 10 and of 1000 entries, in a file and in memory."""
     for entries in _ENTRIES:
         if scale.full(entries):
-            yield from _cases(entries)
+            with tempfile.TemporaryDirectory(prefix="labeldp-benchmark-") as folder:
+                yield from _cases(entries, Path(folder))
 
 
-def _cases(entries: int) -> Iterator[Case]:
-    file, memory = _Kept(entries, on_disk=True), _Kept(entries, on_disk=False)
+def _cases(entries: int, folder: Path) -> Iterator[Case]:
+    file, memory = _Kept(entries, folder, on_disk=True), _Kept(entries, folder, on_disk=False)
     yield Case(
         f"charge, {entries} entries",
         [
@@ -54,9 +55,8 @@ def _cases(entries: int) -> Iterator[Case]:
 class _Kept:
     """A ledger of about so many entries: made anew when runs have made it a tenth longer."""
 
-    def __init__(self, entries: int, *, on_disk: bool) -> None:
-        self._entries, self._on_disk = entries, on_disk
-        self._folder = tempfile.TemporaryDirectory(prefix="labeldp-benchmark-")
+    def __init__(self, entries: int, folder: Path, *, on_disk: bool) -> None:
+        self._entries, self._folder, self._on_disk = entries, folder, on_disk
         self._made = self._charged = 0
         self._ledger: ldp.Ledger | None = None
         self.renew()
@@ -67,7 +67,9 @@ class _Kept:
             return
         self._made += 1
         self._charged = 0
-        self._ledger = ldp.Ledger(Path(self._folder.name) / f"{self._made}.ledger" if self._on_disk else None)
+        if self._ledger is not None:
+            self._ledger.close()
+        self._ledger = ldp.Ledger(self._folder / f"{self._made}.ledger" if self._on_disk else None)
         self._ledger.register("data", budget=10**9, rows=_ROWS, ids_digest=b"positions", id_tags=None)
         for _ in range(self._entries):
             self.charge()
@@ -87,7 +89,7 @@ class _Kept:
 
     def append(self) -> None:
         """Do what any durable record must do at least."""
-        with (Path(self._folder.name) / "appended").open("ab") as file:
+        with (self._folder / "appended").open("ab") as file:
             file.write(_RECORD)
             file.flush()
             os.fsync(file.fileno())

@@ -42,22 +42,26 @@ def cases(scale: Scale) -> Iterator[Case]:
     cut = {(rows, classes): scale.sizes(rows * classes // 100)[0] * 100 // classes for rows, classes in _SHAPES}
     for rows, classes in sorted({(cut[rows, classes], classes) for rows, classes in _SHAPES}):
         for kind, law in _LAWS.items():
-            # Bars are set at 10^5 rows.
-            yield _case(rows, classes, kind, law, np.float64, full=rows == 10**5)
-            yield _case(rows, classes, kind, law, np.float32, full=False)
+            for dtype in (np.float64, np.float32):
+                with tempfile.TemporaryDirectory(prefix="labeldp-benchmark-") as folder:
+                    yield _case(rows, classes, kind, law, dtype, Path(folder), full=rows == 10**5)
 
 
-def _case(rows: int, classes: int, kind: str, law: Law, dtype: type, *, full: bool) -> Case:
+def _case(rows: int, classes: int, kind: str, law: Law, dtype: type, folder: Path, *, full: bool) -> Case:
     prior, labels = _data(rows, classes, law, dtype)
+    file = folder / "prior.npy"
+    np.save(file, prior)
     space = ldp.LabelSpace(range(classes))
     rng = np.random.default_rng(2)
     codes = labels.astype(np.min_scalar_type(classes - 1))
     check = partial(_check, labels, _odds(prior, labels))
-    mapped = _Mapped(prior)
     subjects = [
         Subject("labeldp", lambda: draw(space, prior, codes), check, note="channel and draw, kept with exact weights"),
         Subject(
-            "labeldp, memory-mapped", lambda: draw(space, mapped.open(), codes), check, note="the same from a file"
+            "labeldp, memory-mapped",
+            lambda: draw(space, np.load(file, mmap_mode="r"), codes),
+            check,
+            note="the same from a file",
         ),
         Subject(
             "labeldp privatize",
@@ -71,7 +75,7 @@ def _case(rows: int, classes: int, kind: str, law: Law, dtype: type, *, full: bo
         Subject("limit: copy of the prior", prior.copy),
     ]
     bars = []
-    if full:
+    if full and dtype is np.float64:  # bars are set at 10^5 rows
         memory = _MEMORY * prior.nbytes / MIB
         ratio = _BARS.get((kind, classes), _FLAT_BAR)
         bars = [
@@ -180,20 +184,6 @@ def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 _LAWS: Final[dict[str, Law]] = {"peaked": _peaked, "flat": _flat, "near uniform": _near_uniform}
-
-
-class _Mapped:
-    """The prior in a file that lives as long as this object, mapped into memory anew at each opening."""
-
-    def __init__(self, prior: Table) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="labeldp-benchmark-")
-        self._path = Path(self._folder.name) / "prior.npy"
-        np.save(self._path, prior)
-
-    def open(self) -> Table:
-        """Map the file."""
-        table: Table = np.load(self._path, mmap_mode="r")
-        return table
 
 
 # ---- sanity ---------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Coins(ABC):
     def _refuse(self, *_args: object) -> NoReturn:
         raise RawLabelsError("Coins are as secret as the labels: they are not copied or pickled. Keep a key file.")
 
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse  # type: ignore[assignment]
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
 
 
 @final
@@ -86,8 +86,9 @@ class KeyedCoins(Coins):
     binds_labels = True
 
     def __init__(self, key: bytes) -> None:
-        if not isinstance(key, bytes | bytearray) or len(key) != KEY_BYTES:
-            got = f"{len(key)} bytes" if isinstance(key, bytes | bytearray) else type(key).__name__
+        given: object = key
+        if not isinstance(given, bytes | bytearray) or len(given) != KEY_BYTES:
+            got = f"{len(given)} bytes" if isinstance(given, bytes | bytearray) else type(given).__name__
             raise KeyMaterialError(f"Expected a key of {KEY_BYTES} bytes, got {got}. Use KeyedCoins.generate().")
         self.__key = bytes(key)
 
@@ -142,6 +143,9 @@ class CoinSession:
 
     def __repr__(self) -> str:
         return f"CoinSession({self.kind})"
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise RawLabelsError("A session holds a secret key: it is not copied or pickled.")
 
     def label_digest(self) -> RowDigest:
         """Digest (id, label) pairs in any order, under a subkey of its own; it never leaves the owner."""

@@ -6,12 +6,13 @@ refused (7.0 is which row?), so are missing and duplicate ids.
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 
 import numpy as np
 
-from labeldp.errors import DuplicateIdError, IdError, LabelSpaceError, ShapeError
-from labeldp.labels import as_series
+from labeldp.errors import DuplicateIdError, EmptyInputError, IdError, LabelSpaceError, ShapeError
+from labeldp.labels import _from_python, as_series
 from labeldp.prf import PUBLIC_KEY, ROWS_PER_STEP, Aes, RowDigest, derive, mac_texts, native
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class RowIds:
         if isinstance(values, RowIds):
             return values
         try:
-            array = as_series(values)
+            array = as_series(_uuid_bytes(values))
+            if isinstance(array, np.ndarray) and array.dtype.kind in "UTO":
+                array = _from_python(array)
         except LabelSpaceError:
             raise IdError(
                 "Expected row ids of one kind (integers, texts or UUIDs), got a mixture or another type."
@@ -122,6 +125,7 @@ class RowIds:
         """Refuse duplicate ids, with an example (ids are public)."""
         if self._data is None:
             return
+        twice: int | str | None
         if self._offsets is None:
             twice = _repeated(self._data)
         else:
@@ -135,7 +139,7 @@ class RowIds:
                 example=twice,
             )
 
-    def to_arrow(self) -> Any:  # noqa: ANN401  # pyarrow.Array or None
+    def to_arrow(self) -> Any:  # pyarrow.Array or None
         """Return the ids as an Arrow array; positions are not worth a column."""
         import pyarrow as pa
 
@@ -162,24 +166,21 @@ def _integers(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _from_arrow(cls: type[RowIds], array: Any) -> RowIds:  # noqa: ANN401  # pyarrow.Array
+def _from_arrow(cls: type[RowIds], array: Any) -> RowIds:  # pyarrow.Array
     import pyarrow as pa
 
     if isinstance(array, np.ndarray):
-        if array.dtype.kind not in "UTO":
-            _wrong_type(array.dtype)
-        try:
-            array = pa.array(array, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            raise IdError("Expected row ids of one kind: integers, texts or UUIDs.") from None
+        _wrong_type(array.dtype)
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
+    if len(array) == 0 and pa.types.is_null(array.type):
+        raise EmptyInputError("Expected at least one row id, got none.")
     if array.null_count:
         raise IdError(f"Expected an id for every row, got {array.null_count} missing ids.", missing=array.null_count)
     kind = array.type
     if pa.types.is_integer(kind):
         return cls("integer", len(array), _integers(array.to_numpy(zero_copy_only=False)), None)
-    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:  # noqa: PLR2004  # a UUID
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:  # a UUID
         data = np.frombuffer(array.cast(pa.large_binary()).buffers()[2], np.uint8)[: 16 * len(array)]
         return cls("uuid", len(array), _padded(data), np.arange(len(array) + 1, dtype=np.int64) * 16)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -189,6 +190,17 @@ def _from_arrow(cls: type[RowIds], array: Any) -> RowIds:  # noqa: ANN401  # pya
         data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]] if len(texts) else _EMPTY
         return cls("text", len(texts), _padded(data), offsets - offsets[0])
     return _wrong_type(kind)
+
+
+def _uuid_bytes(values: object) -> object:
+    """Turn UUIDs into columns of 16 bytes, which every version of Arrow knows."""
+    if isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, list | tuple) or not values or not all(isinstance(value, uuid.UUID) for value in values):
+        return values
+    import pyarrow as pa
+
+    return pa.array([value.bytes for value in values], pa.binary(16))
 
 
 def _wrong_type(kind: object) -> NoReturn:
@@ -206,7 +218,7 @@ def _padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _repeated(values: NDArray[Any]) -> int | None:
-    if len(values) < 2 or bool((values[1:] > values[:-1]).all()):  # noqa: PLR2004  # already in order: no sort
+    if len(values) < 2 or bool((values[1:] > values[:-1]).all()):  # already in order: no sort
         return None
     ranked = np.sort(values)
     same = np.flatnonzero(ranked[1:] == ranked[:-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import numpy as np
@@ -51,13 +51,14 @@ class LabelSpace:
 
     labels: tuple[Label, ...]
     kind: str
+    _index: NDArray[Any] | None
 
     def __init__(self, labels: Iterable[Label]) -> None:
         declared = tuple(_plain(label) for label in _iterable(labels))
         if len(set(declared)) != len(declared):
             twice = next(label for i, label in enumerate(declared) if label in declared[:i])
             raise LabelSpaceError(f"Expected distinct labels, got {twice!r} twice.", label=twice)
-        if len(declared) < 2:  # noqa: PLR2004  # one label is known to everybody
+        if len(declared) < 2:  # one label is known to everybody
             raise LabelSpaceError(
                 f"Expected at least 2 labels, got {len(declared)}: with fewer there is nothing to hide. "
                 "Declare every label that could occur.",
@@ -100,7 +101,7 @@ class LabelSpace:
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(label) for label in self.labels[:6])
-        more = f", ... {self.size} in all" if self.size > 6 else ""  # noqa: PLR2004  # what fits a line
+        more = f", ... {self.size} in all" if self.size > 6 else ""  # what fits a line
         return f"LabelSpace([{shown}{more}])"
 
     def encode(self, values: object) -> Codes:
@@ -112,7 +113,8 @@ class LabelSpace:
 
     def decode(self, codes: object) -> NDArray[Any]:
         """Turn codes into labels: a text, integer or truth-value array, of objects if one label is missing."""
-        return self._table()[np.asarray(codes)]
+        labels: NDArray[Any] = self._table()[np.asarray(codes)]
+        return labels
 
     def digest(self) -> bytes:
         """SHA-256 of the declared labels, their kind and order."""
@@ -129,12 +131,14 @@ class LabelSpace:
 
     def _table(self) -> NDArray[Any]:
         if self._index is None:
-            dtype = object if None in self.labels else None
+            # A NumPy text forgets NULs at its end.
+            plain = all(label is not None and not str(label).endswith("\0") for label in self.labels)
+            dtype = None if plain else object
             table = np.array(self.labels, dtype=dtype)
             table.flags.writeable = False
             object.__setattr__(self, "_index", table)
-        index: NDArray[Any] = self._index
-        return index
+            return table
+        return self._index
 
 
 @final
@@ -183,18 +187,19 @@ class RawLabels:
 
 def owner_codes(labels: RawLabels) -> Codes:
     """Return the codes behind ``labels``: for the curator's side only (an import rule keeps learners out)."""
-    codes: Codes = labels._RawLabels__codes  # type: ignore[attr-defined]  # noqa: SLF001  # the one door
+    codes: Codes = labels._RawLabels__codes  # type: ignore[attr-defined]  # the one door
     return codes
 
 
-def as_series(values: object) -> Any:  # noqa: ANN401  # an array of NumPy or of Arrow
+def as_series(values: object) -> Any:  # an array of NumPy or of Arrow
     """Return ``values`` as a one-dimensional NumPy or Arrow array, without importing anybody's data frames."""
     if isinstance(values, RawLabels):
-        values._refuse()  # noqa: SLF001  # same refusal, same words
+        values._refuse()  # same refusal, same words
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise ShapeError(f"Expected one dimension, got an array of shape {values.shape}.", shape=values.shape)
-        return values
+        # What lies under a mask is not a value.
+        return _from_python(values.tolist()) if isinstance(values, np.ma.MaskedArray) else values
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         return _from_python(list(values))
     if "pyarrow" in sys.modules:
@@ -205,12 +210,15 @@ def as_series(values: object) -> Any:  # noqa: ANN401  # an array of NumPy or of
     if "pandas" in sys.modules or "polars" in sys.modules:
         import narwhals as nw
 
+        pandas = sys.modules.get("pandas")
+        if pandas is not None and isinstance(values, pandas.Index | pandas.api.extensions.ExtensionArray):
+            values = pandas.Series(values)
         try:
             series = nw.from_native(values, series_only=True)  # type: ignore[call-overload]
         except TypeError:
             series = None
         if series is not None:
-            return _combined(series.to_arrow())
+            return _combined(_quietly(series.to_arrow))
     raise ShapeError(f"Expected a list, an array or a series, got {type(values).__name__}.")
 
 
@@ -229,12 +237,15 @@ def _encode(space: LabelSpace, values: object) -> Codes:
 def _encode_integers(space: LabelSpace, array: NDArray[Any]) -> Codes:
     labels = np.array(space.labels, dtype=np.int64)
     low = int(labels[0])
-    if len(array) and np.array_equal(labels, np.arange(low, low + space.size)):
-        if int(array.min()) < low or int(array.max()) > int(labels[-1]):
-            _unknown()
-        shifted = array if low == 0 else array - low
+    if len(array) == 0:
+        return array.astype(code_type(space.size))
+    if int(array.min()) < int(labels.min()) or int(array.max()) > int(labels.max()):
+        _unknown()
+    # From here on every value fits 64 signed bits; narrower types could not hold a difference.
+    if int(labels[-1]) - low == space.size - 1 and bool((np.diff(labels) == 1).all()):
+        shifted = array if low == 0 else array.astype(np.int64) - low
         return shifted.astype(code_type(space.size))
-    return _looked_up(space, array, labels)
+    return _looked_up(space, array.astype(np.int64, copy=False), labels)
 
 
 def _looked_up(space: LabelSpace, array: NDArray[Any], labels: NDArray[Any]) -> Codes:
@@ -248,14 +259,14 @@ def _looked_up(space: LabelSpace, array: NDArray[Any], labels: NDArray[Any]) -> 
     return known[order][place].astype(code_type(space.size))
 
 
-def _encode_arrow(space: LabelSpace, array: Any) -> Codes:  # noqa: ANN401  # pyarrow.Array
+def _encode_arrow(space: LabelSpace, array: Any) -> Codes:  # pyarrow.Array
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = _arrow_kind(array.type)
     if kind not in (space.kind, "null"):
         raise LabelSpaceError(
-            f"Expected labels that are {space.kind}s like the declared ones, got a column of type {array.type}. "
+            f"Expected labels that are {space.kind}s like the declared ones, got a column of type {kind}. "
             "Declare the space with labels of that type, or convert the column first.",
             expected=space.kind,
         )
@@ -265,13 +276,20 @@ def _encode_arrow(space: LabelSpace, array: Any) -> Codes:  # noqa: ANN401  # py
         found = codes
     else:
         table = pa.array(known)
-        found_at = pc.index_in(array.cast(table.type), value_set=table)
+        if kind == "text" and not pa.types.is_string(array.type):
+            table = table.cast(pa.large_string())
+        try:
+            array = array.cast(table.type)
+        except pa.ArrowInvalid:
+            array = None  # Arrow's message quotes the value: it must not even be chained
+        if array is None:
+            _unknown()
+        found_at = pc.index_in(array, value_set=table)
         missing = np.asarray(array.is_null())
         found = np.asarray(found_at.fill_null(-1)).astype(np.int64)
     if bool(missing.any()) and space.missing_code is None:
         raise MissingLabelError(
-            "Some labels are missing. Drop those rows, or declare None as a label of its own: "
-            "LabelSpace([..., None])."
+            "Some labels are missing. Drop those rows, or declare None as a label of its own: LabelSpace([..., None])."
         )
     if bool((found[~missing] < 0).any()):
         _unknown()
@@ -282,7 +300,7 @@ def _encode_arrow(space: LabelSpace, array: Any) -> Codes:  # noqa: ANN401  # py
     return codes.astype(code_type(space.size))
 
 
-def _arrow_kind(kind: Any) -> str:  # noqa: ANN401  # pyarrow.DataType
+def _arrow_kind(kind: Any) -> str:  # pyarrow.DataType
     import pyarrow as pa
 
     if pa.types.is_boolean(kind):
@@ -291,25 +309,32 @@ def _arrow_kind(kind: Any) -> str:  # noqa: ANN401  # pyarrow.DataType
         return "integer"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "text"
+    if pa.types.is_nested(kind):
+        return "nested"  # the name of a structure's type quotes its keys
     return "null" if pa.types.is_null(kind) else str(kind)
 
 
-def _from_python(values: Any) -> Any:  # noqa: ANN401  # list or NumPy array in, pyarrow.Array out
+def _from_python(values: Any) -> Any:  # list or NumPy array in, pyarrow.Array out
     import pyarrow as pa
 
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        failed = True  # Arrow's own message quotes the value: it must not even be chained
-    if failed:
-        raise LabelSpaceError(
-            "Expected values of one kind (texts, integers or truth values), got a mixture or a type that cannot "
-            "be a label. Convert them to one kind first."
-        )
-    return None
+    # A list of integers beyond 2^63 is taken for one of signed ones first.
+    return _quietly(lambda: pa.array(values, from_pandas=True), lambda: pa.array(values, pa.uint64()))
 
 
-def _combined(array: Any) -> Any:  # noqa: ANN401  # pyarrow arrays
+def _quietly(*ways: Callable[[], Any]) -> Any:  # pyarrow.Array
+    """Convert values without letting through what a converter says of them: messages quote values."""
+    for convert in ways:
+        try:
+            return convert()
+        except Exception:  # noqa: BLE001, S112  # whatever it says, it must not even be chained
+            continue
+    raise LabelSpaceError(
+        "Expected values of one kind (texts, integers or truth values), got a mixture or a type that cannot "
+        "be a label. Convert them to one kind first."
+    )
+
+
+def _combined(array: Any) -> Any:  # pyarrow arrays
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
@@ -327,11 +352,13 @@ def _unknown() -> NoReturn:
 
 
 def _plain(label: object) -> Label:
-    if label is None or isinstance(label, str | bool):
+    if label is None or isinstance(label, bool):
         return label
     if isinstance(label, np.bool_):
         return bool(label)
-    if isinstance(label, np.str_):
+    if isinstance(label, str):
+        if not label.isascii() and any("\ud800" <= character <= "\udfff" for character in label):
+            raise LabelSpaceError(f"Expected texts that UTF-8 can write, got {label!a}.", label=label)
         return str(label)
     if isinstance(label, int | np.integer):
         if not -(2**63) <= int(label) < 2**63:
@@ -345,6 +372,6 @@ def _plain(label: object) -> Label:
 
 
 def _iterable(labels: Iterable[Label]) -> Iterable[Label]:
-    if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
-        raise LabelSpaceError(f"Expected a list of labels, got {type(labels).__name__}.")
+    if isinstance(labels, str | bytes | set | frozenset) or not isinstance(labels, Iterable):
+        raise LabelSpaceError(f"Expected a list of labels, in an order of their own, got {type(labels).__name__}.")
     return labels

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import sys
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import numpy as np
+
+from labeldp.errors import RawLabelsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +51,7 @@ class Aes:
     def __call__(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Encrypt (m, 2) words; the result is overwritten by the next call."""
         size = len(blocks) * BLOCK
-        self._encryptor.update_into(memoryview(blocks).cast("B"), memoryview(self._buffer)[: size + BLOCK - 1])
+        self._encryptor.update_into(blocks.data.cast("B"), self._buffer.data[: size + BLOCK - 1])
         return self._buffer[:size].view(np.uint64).reshape(-1, 2)
 
 
@@ -82,6 +84,9 @@ class RowDigest:
     def __repr__(self) -> str:
         return f"RowDigest({self._rows} rows)"
 
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise RawLabelsError("A digest in the making holds a secret key: it is not copied or pickled.")
+
     def add(self, ids: RowIds, values: NDArray[Any]) -> RowDigest:
         """Add rows, each with one code or one row of bytes, and return itself."""
         inner, outer = Aes(derive(self.__key, b"inner")), Aes(derive(self.__key, b"outer"))
@@ -102,7 +107,7 @@ class RowDigest:
         return derive(self.__key, b"digest", self._rows.to_bytes(8, "big"), native(self._total).tobytes())
 
 
-def parameter_digest(ids: RowIds, rows: Any, arrays: Any = None) -> bytes:  # noqa: ANN401  # callables of arrays
+def parameter_digest(ids: RowIds, rows: Any, arrays: Any = None) -> bytes:  # callables of arrays
     """Digest public per-row parameters: in any order where rows have ids, as they stand where they have none.
 
     ``rows()`` gives one row of bytes each; ``arrays()`` the same content as compactly as it is kept.
@@ -133,9 +138,7 @@ def mac_rows(key: bytes, rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return state
 
 
-def mac_texts(
-    key: bytes, data: NDArray[np.uint8], offsets: NDArray[np.int64], tag: int
-) -> NDArray[np.uint64]:
+def mac_texts(key: bytes, data: NDArray[np.uint8], offsets: NDArray[np.int64], tag: int) -> NDArray[np.uint64]:
     """128-bit CBC-MAC of byte strings ``data[offsets[i]:offsets[i+1]]``, length and ``tag`` prepended.
 
     Vectorised over the strings: step j encrypts the j-th 16 bytes of every string that is long enough.
@@ -163,7 +166,7 @@ def mac_texts(
     return state
 
 
-def native(words: Any) -> Any:  # noqa: ANN401  # arrays and scalars of uint64
+def native(words: Any) -> Any:  # arrays and scalars of uint64
     """Read or write words as little-endian, on any machine."""
     return words.byteswap() if sys.byteorder == "big" else words
 

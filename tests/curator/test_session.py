@@ -217,14 +217,15 @@ def test_two_columns_that_differ_in_one_row_look_the_same(tmp_path: Path, caplog
     seen = []
     for name, labels in (("one", LABELS), ("two", ["b", *LABELS[1:]])):
         caplog.clear()
-        with caplog.at_level(logging.DEBUG), ldp.Ledger(tmp_path / f"{name}.db", key=bytes(32)) as ledger:
+        (tmp_path / name).mkdir()
+        with caplog.at_level(logging.DEBUG), ldp.Ledger(tmp_path / name / "ledger.db", key=bytes(32)) as ledger:
             curator = ldp.Curator(
                 ldp.RawLabels(labels, SPACE), 4, ldp.KeyedCoins(bytes(32)), ledger, ids=IDS, dataset="d"
             )
             manifests = [manifest_of(curator.release(mechanism))[0] for mechanism in mechanisms()]
-            sizes = sorted(len(json.dumps(m)) for m in manifests)
             charges = [(entry.charge, entry.digest, entry.release_id) for entry in ledger.entries()]
-            seen.append((json.dumps(manifests), sizes, charges, curator.left, repr(curator), caplog.text))
+            shown = repr(curator).replace(str(tmp_path / name), "FOLDER")
+            seen.append((json.dumps(manifests), charges, curator.left, shown, caplog.text))
 
     assert seen[0] == seen[1]
 

@@ -535,6 +535,23 @@ def test_labels_are_recognised_by_their_tag() -> None:
     assert ledger.note_labels("d", "1", "", "z", b"another")
 
 
+def test_heads_do_not_depend_on_labels(path: Path) -> None:
+    """Heads are public, so they are the same for all labels; the digest of the labels is guarded all the same."""
+    heads = []
+    for number, tag in enumerate((b"labels", b"other labels")):
+        ledger = opened(1, path=path.with_name(str(number)), key=KEY)
+        ledger.charge(ask("x", pure("0.5")))
+        ledger.note_labels("d", "", "", "y", tag)
+        heads.append([ledger.charge(ask("y", pure("0.5"))).head, ledger.verify().head, *map(repr, ledger.entries())])
+        ledger.close()
+    with Tampering(path.with_name("0")) as connection:
+        connection.execute("UPDATE blobs SET bytes = CAST('a' || substr(bytes, 2) AS BLOB)")
+    with Ledger(path.with_name("0"), key=KEY) as ledger, pytest.raises(LedgerCorruptError, match="Record 5"):
+        ledger.note_labels("d", "", "", "y", b"labels")
+
+    assert heads[0] == heads[1]
+
+
 # ---- repeated requests and entries -------------------------------------------------------------------------
 
 
@@ -902,7 +919,11 @@ def test_any_change_of_any_value_is_found(path: Path) -> None:
         (["INSERT INTO records SELECT 10, kind, 'other', body, previous, x'00' FROM records WHERE sequence = 9"], 10),
         (["INSERT INTO records SELECT 0, kind, 'other', body, previous, x'00' FROM records WHERE sequence = 1"], 0),
         (["DELETE FROM blobs WHERE sequence = 7"], 7),
-        (["INSERT INTO blobs VALUES (5, 0, x'00')"], 5),
+        (["INSERT INTO blobs VALUES (5, 1, x'00')"], 5),
+        (["INSERT INTO blobs VALUES (2, 0, x'00')"], 2),
+        (["DELETE FROM blobs WHERE sequence = 5"], 5),
+        (["UPDATE blobs SET bytes = x'00' WHERE sequence = 5"], 5),
+        (["UPDATE blobs SET bytes = CAST(x'6bff' AS TEXT) WHERE sequence = 5"], None),
         (["UPDATE blobs SET bytes = (SELECT bytes FROM blobs WHERE sequence = 6) WHERE sequence = 7"], 7),
         (["DELETE FROM seal"], 9),
         (["UPDATE records SET body = CAST(body AS BLOB) WHERE sequence = 5"], 5),

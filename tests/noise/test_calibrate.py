@@ -42,7 +42,7 @@ from labeldp.noise import (
     rho_for,
     zcdp_gaussian_sigma,
 )
-from labeldp.noise.calibrate import _gaussian_delta, _gaussian_law
+from labeldp.noise.calibrate import _DOWN, _UP, _gaussian_delta, _gaussian_law, _weight_sum
 
 F = Fraction
 _VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "vectors.json").read_text())
@@ -196,23 +196,38 @@ def test_gaussian_delta_is_the_sum_over_all_outcomes(classes: int, reach: int, s
 )
 def test_gaussian_delta_is_never_below_the_truth(s: Fraction, epsilon: Fraction, bins: int) -> None:
     """Rounded up, and no more than the rounding to a float: against the plain sum in 60 digits."""
-    with mpmath.workdps(60):
+    with mpmath.workdps(90):
         exact_s, exact_e = (mpmath.mpf(x.numerator) / x.denominator for x in (s, epsilon))
         first = int(mpmath.ceil(exact_e * exact_s * 2 - bins) // 2)
-        reach = first + 2 + int(mpmath.sqrt(140 * 2 * bins * exact_s))
+        reach = first + 2 + int(mpmath.sqrt(175 * 2 * bins * exact_s))
         weights = {d: mpmath.exp(-(mpmath.mpf(d) ** 2) / (2 * bins * exact_s)) for d in range(reach + bins + 1)}
         parity = [2 * mpmath.fsum(w for d, w in weights.items() if d % 2 == c) - (c == 0) for c in (0, 1)]
         factors = (
             [1 / (parity[0] + parity[1])] * 2 if bins == 1 else [c / (parity[0] ** 2 + parity[1] ** 2) for c in parity]
         )
-        # reach is beyond every weight that counts here, so parity sums and tails are good to some 10^-50.
+        # reach is beyond every weight that counts here, so parity sums and tails are good to some 10^-70.
         truth = mpmath.fsum(
             factors[d % 2] * max(weights[d] - mpmath.exp(exact_e) * weights[d + bins], 0)
             for d in range(max(first, 0), reach)
         )
+        proved = _gaussian_delta(s, epsilon, bins)
+        exact_proved = mpmath.mpf(proved.numerator) / proved.denominator
         got = mpmath.mpf(hockey_stick_gaussian(DiscreteGaussian(s), epsilon, bins))
 
-        assert truth * (1 - mpmath.mpf(10) ** -30) <= got <= truth * (1 + 2.3e-16) + 1e-55
+        assert truth * (1 - mpmath.mpf(10) ** -65) <= exact_proved <= truth * (1 + mpmath.mpf(10) ** -30)
+        assert exact_proved <= got <= exact_proved * (1 + 2.3e-16)
+
+
+@given(x=st.fractions(min_value=F(1, 2000), max_value=40), start=st.integers(0, 30), step=st.sampled_from([1, 2]))
+def test_weight_sums_enclose_the_truth(x: Fraction, start: int, step: int) -> None:
+    """From below and from above, to 45 digits."""
+    with mpmath.workdps(90):
+        exact_x = mpmath.mpf(x.numerator) / x.denominator
+        last = start + int(mpmath.sqrt((start**2 * exact_x + 190) / exact_x)) + 2
+        truth = mpmath.fsum(mpmath.exp(-exact_x * d * d) for d in range(start, last, step))
+        low, high = (mpmath.mpf(str(_weight_sum(x, start, step, context))) for context in (_DOWN, _UP))
+
+        assert truth * (1 - mpmath.mpf(10) ** -45) < low < truth < high < truth * (1 + mpmath.mpf(10) ** -45)
 
 
 def test_gaussian_delta_in_the_far_tail_is_tiny_and_positive() -> None:

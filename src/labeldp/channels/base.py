@@ -168,16 +168,22 @@ class FiniteChannel(ABC):
 
     @final
     @property
-    def transition(self) -> NDArray[np.float64]:
-        """P(released | true) as floats: (K, K') for a shared table, (contexts, K, K') for one per group."""
+    def weights(self) -> NDArray[np.int64]:
+        """The integer table: (K, K') for a shared one, (contexts, K, K') for one per group."""
         if self.contexts == 1:
-            return self.weights_of(0) / float(TOTAL)
+            return self.weights_of(0)
         if self.contexts * self.space.size * self.released_space.size > _LARGE:
             raise ShapeError(
                 "Expected few tables; this channel has one per row. Use weights_of(context), forward or likelihood.",
                 contexts=self.contexts,
             )
-        return np.stack([self.weights_of(c) for c in range(self.contexts)]) / float(TOTAL)
+        return np.stack([self.weights_of(c) for c in range(self.contexts)])
+
+    @final
+    @property
+    def transition(self) -> NDArray[np.float64]:
+        """P(released | true) as floats, in the shape of :attr:`weights`."""
+        return self.weights / float(TOTAL)
 
     @final
     def posterior(self, codes: object, prior: object) -> NDArray[np.float64]:
@@ -261,6 +267,11 @@ class FiniteChannel(ABC):
         bound = "" if self.rows is None else f", {self.rows} rows"
         return f"{type(self).__name__}({self.space.size} labels, epsilon <= {self.epsilon:.6g}{bound})"
 
+    @final
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any], dict[str, NDArray[Any]]]]:
+        # A channel is public: its pickle holds what a release file holds, and is checked like one.
+        return _restored, (self.public(), self.row_columns())
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"Channels are immutable; cannot set {name!r}.")
 
@@ -271,6 +282,12 @@ class FiniteChannel(ABC):
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
+
+
+def _restored(public: dict[str, Any], columns: dict[str, NDArray[Any]]) -> FiniteChannel:
+    from labeldp.channels.restore import restore_channel
+
+    return restore_channel(public, columns)
 
 
 def draw_rows(channel: FiniteChannel, codes: Codes, words: Iterator[tuple[int, NDArray[np.uint64]]]) -> Codes:

@@ -30,6 +30,7 @@ class ResampledResponse(MixtureChannel):
     may return the true label, so ``keep`` is less than the probability that the released label is the true one
     (which is what ``RandomizedResponse(keep=)`` means).
 
+    >>> from labeldp.labels import LabelSpace
     >>> space = LabelSpace(["a", "b", "c"])
     >>> channel = ResampledResponse(space, [0.7, 0.2, 0.1], epsilon=1.0)
     >>> channel.redraw.round(6).tolist()

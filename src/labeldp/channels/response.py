@@ -382,7 +382,10 @@ def restore_set_response(space: LabelSpace, data: dict[str, Any], columns: dict[
         raise LawError("Expected weights that sum to 2^62.")
     if not set(np.unique(sets.sizes).tolist()) <= {k for k, _, _ in tables}:
         raise ShapeError("Expected weights for every size of set.")
-    return PriorRandomizedResponse._of_sets(space, sets, tables, shared=shared)  # noqa: SLF001  # its own family
+    family = TopKRandomizedResponse if shared else PriorRandomizedResponse
+    channel = family.__new__(family)
+    channel._fix_sets(space, sets, tables, shared=shared)  # noqa: SLF001  # its own family
+    return channel
 
 
 def _public(channel: SetResponse) -> dict[str, Any]:

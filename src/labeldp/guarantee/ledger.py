@@ -23,7 +23,8 @@ What the file promises.  A charge is on the disk when :meth:`Ledger.charge` retu
 recognised by its public fields and charged once.  Records form a chain of keyed hashes, and a seal over its length
 and head tells when its end is missing.  Whoever lacks the key cannot change, drop, swap or add a record unseen;
 nobody can tell from the file alone that all of it was replaced by its own older copy: heads kept elsewhere (every
-release carries one) tell, by :meth:`Ledger.contains_head`.
+release carries one) tell, by :meth:`Ledger.contains_head`.  Since heads are public, nothing that depends on a label
+enters the chain: digests of labels lie beside it, each guarded by a keyed hash of its own.
 """
 
 from __future__ import annotations
@@ -400,9 +401,9 @@ class Ledger:
             self._part(dataset, part)
             known = self._replay.labels.get((dataset, version, part, column))
             if known is None:
-                self._append(connection, "labels", [dataset, version, part, column], {"tag": label_tag.hex()})
+                self._append(connection, "labels", [dataset, version, part, column], {}, secret=label_tag)
                 return True
-        return hmac.compare_digest(known, label_tag.hex())
+            return hmac.compare_digest(self._blob(connection, known, 0)[:-_MAC], label_tag)
 
     # ---- charging ------------------------------------------------------------------------------------------
 
@@ -591,12 +592,17 @@ class Ledger:
         subject: Sequence[str],
         body: dict[str, Any],
         blobs: Sequence[bytes] = (),
+        *,
+        secret: bytes | None = None,
     ) -> _Record:
-        """Write one record, its blobs and the new seal."""
+        """Write one record, its blobs and the new seal; a ``secret`` is kept like a blob, but no head depends on it."""
         last = connection.execute("SELECT sequence, hash FROM records ORDER BY sequence DESC LIMIT 1").fetchone()
         sequence, previous = (1, bytes(32)) if last is None else (last[0] + 1, last[1])
         subject_text = _json(list(subject))
-        text = _json({**body, "blobs": [hashlib.sha256(blob).hexdigest() for blob in blobs]})
+        digests = [_digest(blob) for blob in blobs]
+        if secret is not None:
+            blobs, digests = [secret + self._keys.guard(sequence, secret)], [_BESIDE]
+        text = _json({**body, "blobs": digests})
         head = self._keys.link(previous, sequence, kind, subject_text, text)
         connection.execute(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", (sequence, kind, subject_text, text, previous, head)
@@ -654,7 +660,7 @@ class Ledger:
             for chunk, digest in enumerate(digests)
         }
         for sequence, chunk, blob in connection.execute("SELECT * FROM blobs ORDER BY sequence, chunk"):
-            if expected.pop((sequence, chunk), None) != _digest(blob):
+            if not self._intact(sequence, blob, expected.pop((sequence, chunk), None)):
                 self._corrupt(sequence, "has rows or tags that were changed")
         if expected:
             self._corrupt(min(expected)[0], "has rows or tags that are missing")
@@ -663,9 +669,14 @@ class Ledger:
         found = connection.execute(
             "SELECT bytes FROM blobs WHERE sequence = ? AND chunk = ?", (sequence, chunk)
         ).fetchone()
-        if found is None or _digest(found[0]) != self._replay.blobs[sequence][chunk]:
+        if found is None or not self._intact(sequence, found[0], self._replay.blobs[sequence][chunk]):
             self._corrupt(sequence, "has rows or tags that were changed")
         return bytes(found[0])
+
+    def _intact(self, sequence: int, blob: object, expected: str | None) -> bool:
+        if expected == _BESIDE and isinstance(blob, bytes):
+            return hmac.compare_digest(blob[-_MAC:], self._keys.guard(sequence, blob[:-_MAC]))
+        return _digest(blob) == expected
 
     def _part(self, dataset: str, part: str) -> _Part:
         known = self._replay.parts.get((dataset, part))
@@ -884,7 +895,7 @@ class _Replay:
     blobs: dict[int, list[str]] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)
     parts: dict[tuple[str, str], _Part] = field(default_factory=dict)
-    labels: dict[tuple[str, ...], str] = field(default_factory=dict)
+    labels: dict[tuple[str, ...], int] = field(default_factory=dict)
     entries: dict[tuple[str, ...], _Record] = field(default_factory=dict)
 
     def add(self, kind: str, record: _Record) -> None:
@@ -898,7 +909,7 @@ class _Replay:
                 sums: defaultdict[str, defaultdict[str | None, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
                 self.parts[dataset, part] = _Part(record.sequence, body["rows"], body["ids"], body["tags"], sums, {})
             case "labels", (_, _, _, _):
-                self.labels[record.subject] = body["tag"]
+                self.labels[record.subject] = record.sequence
             case "entry", (dataset, _, part, _):
                 self._add_entry(record, body, self.budgets[dataset], self.parts[dataset, part])
             case _:
@@ -920,7 +931,7 @@ class _Replay:
 class _Keys:
     """The subkeys of a ledger; the key itself is never shown or copied."""
 
-    __slots__ = ("__chain", "__owner", "__release", "__seal")
+    __slots__ = ("__chain", "__owner", "__release", "__seal", "__secret")
 
     def __init__(self, key: object) -> None:
         if not isinstance(key, bytes) or len(key) != KEY_BYTES:
@@ -929,6 +940,7 @@ class _Keys:
         self.__chain = derive(key, b"labeldp ledger", b"chain")
         self.__seal = derive(key, b"labeldp ledger", b"seal")
         self.__release = derive(key, b"labeldp ledger", b"release id")
+        self.__secret = derive(key, b"labeldp ledger", b"secret")
         self.__owner = derive(key, b"labeldp ledger", b"owner")
 
     def __repr__(self) -> str:
@@ -945,11 +957,19 @@ class _Keys:
     def seal(self, records: int, head: bytes) -> bytes:
         return derive(self.__seal, str(records).encode(), head)
 
+    def guard(self, sequence: int, secret: bytes) -> bytes:
+        return derive(self.__secret, str(sequence).encode(), secret)
+
     def release_id(self, identity: Sequence[str]) -> str:
         return derive(self.__release, _json(list(identity)).encode())[:16].hex()
 
     def subkey(self, purpose: str) -> bytes:
         return derive(self.__owner, purpose.encode())
+
+
+_MAC: Final = 32
+#: Stands in a record for what is kept beside the chain.
+_BESIDE: Final = "beside the chain"
 
 
 def _json(value: object) -> str:
@@ -1381,10 +1401,10 @@ _UNWRITABLE: Final = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLI
 _FAILED: Final = {sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT}
 
 
-def _code(error: sqlite3.Error) -> int:
-    # Errors of the Python layer, such as text that is not UTF-8, have no code.
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & 0xFF
+def _code(error: sqlite3.Error) -> int | None:
+    """Return the primary code; errors of the Python layer, such as text that is not UTF-8, have none."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
 
 
 @contextmanager
@@ -1394,6 +1414,9 @@ def _explained(name: str, timeout: float) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = _code(error)
+        if code is None:
+            # The error quotes what is stored, which may be a digest of labels.
+            raise LedgerCorruptError(f"{name} holds values that cannot be read.") from None
         if code in _BUSY:
             raise LedgerLockedError(
                 f"Another process has held {name} for {timeout:g} seconds. Nothing was charged; try again."
