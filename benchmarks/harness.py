@@ -1,6 +1,7 @@
 """The harness: every case runs all its subjects in turns, so that what disturbs the machine disturbs them alike.
 
-One repeat runs every subject once; the next repeat starts with another one.  Seconds are medians over the repeats.
+One repeat runs every subject, a short one several times in a row; the next repeat starts with another subject.
+Seconds are those of one run, medians over the repeats.
 Memory is measured in a pass of its own, since watching it takes time: the peak of what Python and NumPy allocate
 during a run (``tracemalloc``; arguments and native heaps such as Rust's are not in it).
 """
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 RESULTS: Final = Path(__file__).parent / "results"
 MIB: Final = 1 << 20
+_MOST_RUNS: Final = 50
 
 Row = dict[str, Any]
 
@@ -42,6 +44,8 @@ class Scale:
     most: int = 25
     #: A case is repeated for about so long.
     seconds: float = 30.0
+    #: A subject runs for about so long in each repeat: a run of a millisecond alone would show the last one's caches.
+    sample: float = 0.05
 
     def sizes(self, *wanted: int) -> list[int]:
         """Return the wanted numbers of rows, cut to what is allowed."""
@@ -52,7 +56,7 @@ class Scale:
         return self.rows is None or size <= self.rows
 
 
-QUICK: Final = Scale(rows=10_000, fewest=3, most=5, seconds=2.0)
+QUICK: Final = Scale(rows=10_000, fewest=3, most=5, seconds=2.0, sample=0.01)
 
 
 @final
@@ -152,35 +156,50 @@ def measure(case: Case, scale: Scale, tell: Callable[[str], None] = _anything) -
     """Check, time and weigh all subjects of a case, and compare them."""
     present = [subject for subject in case.subjects if subject.run is not None]
     # First of all once each: compiles what compiles, fills caches, and shows that the result is worth timing.
-    began = time.perf_counter()
+    runs: dict[str, int] = {}
+    spent = 0.0
     for subject in present:
         tell(f"{case.name}: checking {subject.name}")
-        subject.check(_once(subject)[1])
-    spent = time.perf_counter() - began
+        seconds, result = _timed(subject)
+        subject.check(result)
+        runs[subject.name], seconds = _runs(subject, result, seconds, scale.sample)
+        spent += seconds
     repeats = case.repeats or max(scale.fewest, min(scale.most, int(scale.seconds / max(spent, 1e-9))))
-    seconds: dict[str, list[float]] = {subject.name: [] for subject in present}
+    times: dict[str, list[float]] = {subject.name: [] for subject in present}
     for repeat in range(repeats):
         tell(f"{case.name}: repeat {repeat + 1} of {repeats}")
         gc.collect()
         first = repeat % len(present)
         for subject in present[first:] + present[:first]:
-            seconds[subject.name].append(_once(subject)[0] / subject.work)
+            times[subject.name].append(_timed(subject, runs[subject.name])[0] / subject.work)
     tell(f"{case.name}: memory")
     peaks = {subject.name: _peak_mib(subject) for subject in present}
-    return _compared(case, seconds, peaks)
+    return _compared(case, times, peaks)
 
 
-def _once(subject: Subject) -> tuple[float, Any]:
+def _timed(subject: Subject, runs: int = 1) -> tuple[float, Any]:
+    """Return the seconds of one run, and its result."""
     assert subject.run is not None
     subject.prepare()
     gc.disable()
     try:
         began = time.perf_counter()
-        result = subject.run()
-        seconds = time.perf_counter() - began
+        for _ in range(runs):
+            result = subject.run()
+        seconds = (time.perf_counter() - began) / runs
     finally:
         gc.enable()
     return (result.seconds if isinstance(result, Measured) else seconds), result
+
+
+def _runs(subject: Subject, result: Any, seconds: float, sample: float) -> tuple[int, float]:
+    """Return how many runs fill a sample, and how long they take; the first run may have compiled or loaded things."""
+    if isinstance(result, Measured) or subject.prepare is not _nothing:
+        return 1, seconds
+    if sample and seconds < 10 * sample:
+        seconds = _timed(subject)[0]
+    runs = max(1, min(_MOST_RUNS, int(sample / max(seconds, 1e-9))))
+    return runs, runs * seconds
 
 
 def _peak_mib(subject: Subject) -> float | None:
@@ -198,8 +217,8 @@ def _peak_mib(subject: Subject) -> float | None:
     return result.peak_mib if isinstance(result, Measured) else peak
 
 
-def _compared(case: Case, seconds: dict[str, list[float]], peaks: dict[str, float | None]) -> list[Row]:
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
+def _compared(case: Case, times: dict[str, list[float]], peaks: dict[str, float | None]) -> list[Row]:
+    medians = {name: statistics.median(each) for name, each in times.items()}
     rows = []
     for subject in case.subjects:
         bars = [bar for bar in case.bars if bar.subject == subject.name]
@@ -218,8 +237,8 @@ def _compared(case: Case, seconds: dict[str, list[float]], peaks: dict[str, floa
                 "peak_mib": peaks.get(subject.name),
                 "baseline": baseline,
                 "ratio": None if mine is None or theirs is None else theirs / mine,
-                "fastest": min(seconds[subject.name]) if subject.name in seconds else None,
-                "repeats": len(seconds.get(subject.name, ())),
+                "fastest": min(times[subject.name]) if subject.name in times else None,
+                "repeats": len(times.get(subject.name, ())),
                 "note": subject.note,
             }
             rows.append({**row, "bar": _judged(asked, row)})

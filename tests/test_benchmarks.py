@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks.__main__ import ALL, run
 from benchmarks.harness import Bar, Case, Measured, Scale, Subject, measure, peer, report, subject_of, write
 
-TINY = Scale(rows=1000, fewest=1, most=1, seconds=0.0)
+TINY = Scale(rows=1000, fewest=1, most=1, seconds=0.0, sample=0.0)
 FIELDS = {"case", "subject", "seconds", "peak_mib", "baseline", "ratio"}
 
 
@@ -75,6 +75,22 @@ def test_repeats_rotate_and_memory_is_measured_apart() -> None:
     measure(Case("case", subjects, "a", repeats=3), TINY)
 
     assert "abc" + "abc" + "bca" + "cab" + "abc" == "".join(order)
+
+
+def test_short_subjects_run_several_times_in_a_row() -> None:
+    """A subject that takes a tenth of the sample runs some ten times a repeat, and its seconds are those of one run."""
+    calls: list[float] = []
+
+    def nap() -> None:
+        calls.append(time.perf_counter())
+        time.sleep(0.01)
+
+    case = Case("case", [Subject("napper", nap)], "napper", repeats=1)
+    row = measure(case, Scale(sample=0.1))[0]
+
+    # Once to check, once to see how long it takes, up to ten times for the repeat, once for memory.
+    assert 5 <= len(calls) <= 13
+    assert 0.01 <= row["seconds"] < 0.1
 
 
 def test_peak_is_what_numpy_allocates() -> None:

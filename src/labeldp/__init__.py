@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labeldp import errors, estimate, learn, testing
+    from labeldp import errors, learn, testing
     from labeldp.channels import (
         FiniteChannel,
         PriorRandomizedResponse,
@@ -74,7 +74,7 @@ _HOME = {
     "privatize": "curator",
     "read_release": "release",
 }
-_MODULES = ("channels", "coins", "curator", "errors", "estimate", "guarantee", "learn", "mechanisms", "noise",
+_MODULES = ("channels", "coins", "curator", "errors", "guarantee", "learn", "mechanisms", "noise",
             "release", "testing")  # fmt: skip
 
 __all__ = [
@@ -106,7 +106,6 @@ __all__ = [
     "VectorRelease",
     "best_channel",
     "errors",
-    "estimate",
     "learn",
     "privatize",
     "read_release",
@@ -114,7 +113,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  # whatever is asked for
+def __getattr__(name: str) -> Any:  # whatever is asked for
     if name in _HOME:
         value = getattr(importlib.import_module(f"labeldp.{_HOME[name]}"), name)
     elif name in _MODULES:

@@ -63,7 +63,7 @@ def generated(rows: int = ROWS, seed: int = _SEED) -> Data:
     stays = rng.poisson(0.03 * age)
     pressure = rng.normal(110 + 0.4 * age, 14.0)
     mass = rng.normal(26.0, 4.5, total)
-    smoker = rng.random(total) < 0.24  # noqa: PLR2004  # a share of smokers
+    smoker = rng.random(total) < 0.24  # a share of smokers
     medicines = rng.poisson(1.0 + 1.2 * stays)
     risk = (
         0.05 * (age - 55)
@@ -117,13 +117,13 @@ def _adult_rows(path: Path) -> list[list[str]]:
         return [line.split(", ") for line in lines if line and not line.startswith("|")]
 
 
-def _split(name: str, story: str, space: ldp.LabelSpace, train: Any, test: Any) -> Data:  # noqa: ANN401  # pairs
+def _split(name: str, story: str, space: ldp.LabelSpace, train: Any, test: Any) -> Data:  # pairs
     mean, spread = train[0].mean(axis=0), train[0].std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     return Data(name, story, space, (train[0] - mean) / scale, train[1], (test[0] - mean) / scale, test[1])
 
 
-def _model() -> Any:  # noqa: ANN401  # a scikit-learn classifier
+def _model() -> Any:  # a scikit-learn classifier
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(max_iter=300)
@@ -136,7 +136,7 @@ LEARNERS: Final[dict[str, Callable[[Data, Any], Any]]] = {
 }
 
 
-def scored(learner: str, epsilon: float | None, model: Any, data: Data) -> Score:  # noqa: ANN401  # a classifier
+def scored(learner: str, epsilon: float | None, model: Any, data: Data) -> Score:  # a classifier
     """Measure a model on the test rows."""
     chances = model.predict_proba(data.test)
     place = {label: code for code, label in enumerate(model.classes_)}
@@ -170,7 +170,7 @@ def run(data: Data, *, say: Callable[[Any], None]) -> list[Score]:
     return scores
 
 
-def table_of(scores: list[Score], data: Data) -> Any:  # noqa: ANN401  # a rich table
+def table_of(scores: list[Score], data: Data) -> Any:  # a rich table
     """Return the scores as a table for the terminal."""
     from rich.table import Table
 
@@ -228,7 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(table_of(scores, data))
         picture(scores, data, options.out)
     except LabeldpError as problem:
-        print(problem, file=sys.stderr)  # noqa: T201  # a command's error
+        print(problem, file=sys.stderr)  # a command's error
         return 2
     console.print(
         f"Uncorrected models believe the noise: their probabilities are wrong. Corrected ones know the channel.\n"
@@ -240,7 +240,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _data(name: str, rows: int) -> Data:
     if name == "generated":
-        if rows < 100:  # noqa: PLR2004  # fewer teach nothing
+        if rows < 100:  # fewer teach nothing
             raise InputError(f"Expected at least 100 rows, got {rows}.")
         return generated(rows)
     folder = os.environ.get("LABELDP_DATA")

@@ -127,7 +127,7 @@ def from_text(text: str) -> Fraction:
 
 def _parsed(number: Rational | Decimal | str) -> Fraction:
     try:
-        return Fraction(number)  # type: ignore[arg-type]  # numbers.Rational registers what Fraction accepts
+        return Fraction(number)
     except (ValueError, OverflowError, ZeroDivisionError, TypeError):
         raise EpsilonError(f"Expected a finite number, got {number!r}.", value=number) from None
 

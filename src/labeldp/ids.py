@@ -181,7 +181,8 @@ def _from_arrow(cls: type[RowIds], array: Any) -> RowIds:  # pyarrow.Array
     if pa.types.is_integer(kind):
         return cls("integer", len(array), _integers(array.to_numpy(zero_copy_only=False)), None)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:  # a UUID
-        data = np.frombuffer(array.cast(pa.large_binary()).buffers()[2], np.uint8)[: 16 * len(array)]
+        # A slice shares the buffer of the whole and begins at its offset.
+        data = np.frombuffer(array.buffers()[1] or b"", np.uint8)[16 * array.offset : 16 * (array.offset + len(array))]
         return cls("uuid", len(array), _padded(data), np.arange(len(array) + 1, dtype=np.int64) * 16)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         texts = pa.concat_arrays([array.cast(pa.large_string())])

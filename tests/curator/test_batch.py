@@ -22,11 +22,13 @@ KEY = bytes(range(32))
 def table() -> pa.Table:
     """A table with a column that must pass through."""
     rng = np.random.default_rng(2)
-    return pa.table({
-        "id": [f"user-{i}" for i in range(ROWS)],
-        "income": rng.normal(size=ROWS),
-        "label": rng.choice(["no", "yes", "maybe"], ROWS),
-    })
+    return pa.table(
+        {
+            "id": [f"user-{i}" for i in range(ROWS)],
+            "income": rng.normal(size=ROWS),
+            "label": rng.choice(["no", "yes", "maybe"], ROWS),
+        }
+    )
 
 
 def channels() -> list[ldp.FiniteChannel]:
@@ -44,9 +46,7 @@ def test_the_same_bits_however_the_rows_come(channel: ldp.FiniteChannel, tmp_pat
     """Whole, in batches of 1,000, shuffled, read back from a file: one released label per row."""
     whole = table()
     coins = ldp.KeyedCoins(KEY)
-    expected = np.asarray(
-        ldp.privatize(whole.column("label"), channel, ids=whole.column("id"), coins=coins)
-    ).tolist()
+    expected = np.asarray(ldp.privatize(whole.column("label"), channel, ids=whole.column("id"), coins=coins)).tolist()
     pq.write_table(whole, tmp_path / "t.parquet", row_group_size=1_000)
     stored = pq.read_table(tmp_path / "t.parquet")
     order = np.random.default_rng(4).permutation(ROWS)
@@ -57,9 +57,7 @@ def test_the_same_bits_however_the_rows_come(channel: ldp.FiniteChannel, tmp_pat
     starts = np.cumsum([0, *(b.num_rows for b in batches)])
     in_batches = pa.Table.from_batches([kernel(b, start=int(s)) for b, s in zip(batches, starts, strict=False)])
     from_file = ldp.privatize(stored.column("label"), channel, ids=stored.column("id"), coins=coins)
-    from_shuffled = ldp.privatize(
-        shuffled.column("label"), channel.take(order), ids=shuffled.column("id"), coins=coins
-    )
+    from_shuffled = ldp.privatize(shuffled.column("label"), channel.take(order), ids=shuffled.column("id"), coins=coins)
 
     assert in_batches.column("label").to_pylist() == expected
     assert in_batches.drop("label").equals(whole.drop("label"))

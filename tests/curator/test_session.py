@@ -41,6 +41,7 @@ def mechanisms() -> list[Any]:
 
 
 def by_name(mechanism: object) -> str:
+    """Return the name of a mechanism's class."""
     return type(mechanism).__name__
 
 
@@ -297,7 +298,7 @@ def bad_requests() -> dict[str, tuple[type[Exception], Any]]:
             errors.NotPrivateError,
             lambda: ldp.Curator(raw, 1.0, ldp.SeededCoins(0)).release(channel),
         ),
-        "another budget": (errors.AccountMismatchError, lambda: _two_budgets()),
+        "another budget": (errors.AccountMismatchError, _two_budgets),
     }
 
 

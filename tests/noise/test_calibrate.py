@@ -198,7 +198,7 @@ def test_gaussian_delta_is_never_below_the_truth(s: Fraction, epsilon: Fraction,
     """Rounded up, and no more than the rounding to a float: against the plain sum in 60 digits."""
     with mpmath.workdps(90):
         exact_s, exact_e = (mpmath.mpf(x.numerator) / x.denominator for x in (s, epsilon))
-        first = int(mpmath.ceil(exact_e * exact_s * 2 - bins) // 2)
+        first = int(mpmath.floor(mpmath.ceil(exact_e * exact_s * 2 - bins) / 2))
         reach = first + 2 + int(mpmath.sqrt(175 * 2 * bins * exact_s))
         weights = {d: mpmath.exp(-(mpmath.mpf(d) ** 2) / (2 * bins * exact_s)) for d in range(reach + bins + 1)}
         parity = [2 * mpmath.fsum(w for d, w in weights.items() if d % 2 == c) - (c == 0) for c in (0, 1)]

@@ -101,6 +101,8 @@ def altered(path: Path, change: Any) -> None:
 
 
 def manifest_change(**facts: Any) -> Any:
+    """Change facts of the manifest."""
+
     def change(table: pa.Table, metadata: dict[bytes, bytes]) -> tuple[pa.Table, dict[bytes, bytes]]:
         manifest = {**json.loads(metadata[b"labeldp"]), **facts}
         return table, {**metadata, b"labeldp": json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()}
@@ -120,12 +122,14 @@ def resealed(change: Any) -> Any:
 
 
 def smaller_epsilon(table: pa.Table, metadata: dict[bytes, bytes]) -> tuple[pa.Table, dict[bytes, bytes]]:
+    """Promise the epsilon of another release."""
     other = ldp.privatize([3, -1], ldp.RandomizedResponse(NUMBER, Fraction(1, 2)))
     manifest = json.loads(metadata[b"labeldp"])
     return manifest_change(stamp={**manifest["stamp"], "guarantee": other.guarantee.to_json()})(table, metadata)
 
 
 def broken_weights(table: pa.Table, metadata: dict[bytes, bytes]) -> tuple[pa.Table, dict[bytes, bytes]]:
+    """Declare a weight that no response has."""
     manifest = json.loads(metadata[b"labeldp"])
     return manifest_change(channel={**manifest["channel"], "other": "0"})(table, metadata)
 

@@ -55,7 +55,7 @@ def product(first: FiniteChannel, second: FiniteChannel) -> TableChannel:
     return _combined(first, second, pairs, join)
 
 
-def _combined(first: FiniteChannel, second: FiniteChannel, released: LabelSpace, join: Any) -> TableChannel:  # noqa: ANN401
+def _combined(first: FiniteChannel, second: FiniteChannel, released: LabelSpace, join: Any) -> TableChannel:
     """Join the tables of every pair of contexts that occurs together in a row."""
     if first.rows is not None and second.rows is not None and first.rows != second.rows:
         raise ShapeError(f"Expected channels of as many rows, got {first.rows} and {second.rows}.")

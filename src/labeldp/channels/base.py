@@ -297,11 +297,11 @@ def draw_rows(channel: FiniteChannel, codes: Codes, words: Iterator[tuple[int, N
     out = np.empty(len(codes), code_type(channel.released_space.size))
     for start, part in words:
         stop = start + len(part)
-        out[start:stop] = channel._draw(codes[start:stop], part, start)  # noqa: SLF001  # the curator's kernel
+        out[start:stop] = channel._draw(codes[start:stop], part, start)  # the curator's kernel
     return out
 
 
-def per_word(weight: NDArray[np.uint64] | int) -> Any:  # noqa: ANN401  # same kind as given
+def per_word(weight: NDArray[np.uint64] | int) -> Any:  # same kind as given
     """Scale units of 2^-62 to units of a 64-bit word: the top 62 bits of a word decide."""
     return np.uint64(weight) * _WORDS_PER_UNIT if isinstance(weight, int) else weight * _WORDS_PER_UNIT
 
@@ -314,7 +314,7 @@ def code_array(codes: object, channel: FiniteChannel) -> NDArray[np.intp]:
             f"Expected one released code for each of the channel's {channel.rows or 'n'} rows, "
             f"got an array of shape {array.shape} and type {array.dtype}."
         )
-    if len(array) and not (0 <= int(array.min()) and int(array.max()) < channel.released_space.size):
+    if len(array) and not (int(array.min()) >= 0 and int(array.max()) < channel.released_space.size):
         raise ShapeError(f"Expected codes 0 .. {channel.released_space.size - 1}.")
     return array.astype(np.intp)
 
@@ -323,7 +323,7 @@ def class_table(values: object, channel: FiniteChannel, what: str) -> NDArray[np
     """Read a (n, K) table by true label; a single row of K serves for one row."""
     array = np.atleast_2d(np.asarray(values, np.float64))
     rows = channel.rows
-    if array.ndim != 2 or array.shape[1] != channel.space.size or (rows is not None and len(array) not in (1, rows)):  # noqa: PLR2004
+    if array.ndim != 2 or array.shape[1] != channel.space.size or (rows is not None and len(array) not in (1, rows)):
         raise ShapeError(
             f"Expected {what} of shape ({rows or 'n'}, {channel.space.size}), got {array.shape}.", shape=array.shape
         )

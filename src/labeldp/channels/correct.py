@@ -112,8 +112,7 @@ def table_correction(channel: NDArray[np.float64], prior: NDArray[np.float64] | 
     """
     forward = channel.T
     if prior is None:
-        pseudo: NDArray[np.float64] = np.linalg.pinv(forward)
-        return pseudo
+        return np.asarray(np.linalg.pinv(forward), np.float64)
     # D C^T (C D C^T)^+ = D^1/2 (C D^1/2)^+, which squares no condition number.
     root = np.sqrt(prior)
     return np.asarray(root[:, None] * np.linalg.pinv(forward * root), np.float64)

@@ -33,7 +33,7 @@ def best_channel(
     if not shared:
         raise PriorError(f"Expected one prior of shape ({space.size},); design one channel a prior, got {table.shape}.")
     law = np.asarray(table[0], np.float64)
-    if not (law >= 0).all() or abs(float(law.sum()) - 1.0) > 1e-6:  # noqa: PLR2004  # float error
+    if not (law >= 0).all() or abs(float(law.sum()) - 1.0) > 1e-6:  # float error
         raise PriorError("Expected a prior that is not negative and sums to 1.")
     target = space if released is None else released
     size, outputs = space.size, target.size
@@ -64,7 +64,9 @@ def best_channel(
     )
     if not solved.success:
         raise MatrixError(f"Expected a solvable programme; the solver says: {solved.message}")
-    return TableChannel(space, _cleaned(solved.x[: len(cells)].reshape(size, outputs), growth), asked, released=released)
+    return TableChannel(
+        space, _cleaned(solved.x[: len(cells)].reshape(size, outputs), growth), asked, released=released
+    )
 
 
 def _cleaned(matrix: np.ndarray, growth: float) -> np.ndarray:

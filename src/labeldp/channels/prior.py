@@ -65,7 +65,7 @@ def read_prior(labels: int, prior: object) -> tuple[NDArray[Any], bool]:
     shared = table.ndim == 1
     if shared:
         table = table[None]
-    if table.ndim != 2 or table.shape[1] != labels:  # noqa: PLR2004  # a table
+    if table.ndim != 2 or table.shape[1] != labels:  # a table
         raise PriorError(
             f"Expected a prior of shape ({labels},) or (n, {labels}), one probability a label, got {table.shape}.",
             shape=table.shape,
@@ -142,7 +142,8 @@ def _climbed(columns: NDArray[Any], top: NDArray[Any], tau: NDArray[Any], growth
 
 def _count(members: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Count true cells by column; there are few rows."""
-    return np.add.reduce(members.view(np.uint8), axis=0, dtype=np.uint8)
+    counts: NDArray[np.uint8] = np.add.reduce(members.view(np.uint8), axis=0, dtype=np.uint8)
+    return counts
 
 
 def _many_labels(block: NDArray[Any], growth: float, start: int) -> Part:

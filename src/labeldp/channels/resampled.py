@@ -65,9 +65,7 @@ class ResampledResponse(MixtureChannel):
         self._fix_resampled(space, weights, members)
 
     @classmethod
-    def _of_weights(
-        cls, space: LabelSpace, law: NDArray[np.int64], groups: NDArray[Any] | None
-    ) -> ResampledResponse:
+    def _of_weights(cls, space: LabelSpace, law: NDArray[np.int64], groups: NDArray[Any] | None) -> ResampledResponse:
         channel = cls.__new__(cls)
         channel._fix_resampled(space, law, groups)
         return channel
@@ -135,12 +133,12 @@ class ResampledResponse(MixtureChannel):
 def restore_resampled(space: LabelSpace, data: dict[str, Any], columns: dict[str, NDArray[Any]]) -> FiniteChannel:
     """Rebuild a resampled response from its public parameters and columns."""
     law = np.array([[int(w) for w in row] for row in data["law"]], np.int64)
-    if law.ndim != 2 or law.shape[1] != space.size or law.min() < 0 or int(law.sum(axis=1).max()) > TOTAL:  # noqa: PLR2004
+    if law.ndim != 2 or law.shape[1] != space.size or law.min() < 0 or int(law.sum(axis=1).max()) > TOTAL:
         raise LawError("Expected integer laws that sum to at most 2^62.")
     if bool(((law.min(axis=1) == 0) & (law.sum(axis=1) < TOTAL)).any()):
         raise LawError("Expected a positive weight for every label of a law that keeps some labels.")
     groups = _read_groups(columns["group"], len(law)) if data["grouped"] else None
-    return ResampledResponse._of_weights(space, law, groups)  # noqa: SLF001  # its own family
+    return ResampledResponse._of_weights(space, law, groups)  # its own family
 
 
 def _weights(law: NDArray[np.float64], epsilon: Fraction) -> NDArray[np.int64]:
@@ -200,11 +198,11 @@ def _read_law(space: LabelSpace, law: object, groups: object) -> tuple[NDArray[n
             shape=table.shape,
         )
     table = np.atleast_2d(table)
-    if table.ndim != 2 or table.shape[1] != space.size or len(table) == 0:  # noqa: PLR2004  # a table
+    if table.ndim != 2 or table.shape[1] != space.size or len(table) == 0:  # a table
         raise LawError(
             f"Expected a law of shape ({space.size},) or (G, {space.size}), got {table.shape}.", shape=table.shape
         )
-    if not (bool((table >= 0).all()) and bool((np.abs(table.sum(axis=1) - 1.0) <= 1e-6).all())):  # noqa: PLR2004
+    if not (bool((table >= 0).all()) and bool((np.abs(table.sum(axis=1) - 1.0) <= 1e-6).all())):
         raise LawError("Expected laws that are not negative and sum to 1 in every group.")
     return table / table.sum(axis=1, keepdims=True), None if groups is None else _read_groups(groups, len(table))
 

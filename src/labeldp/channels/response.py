@@ -47,6 +47,8 @@ class RandomizedResponse(MixtureChannel):
     """
 
     family = "response"
+    _divisor: np.uint64
+    _last_redraw: np.uint64
 
     def __init__(
         self,
@@ -121,6 +123,11 @@ class SetResponse(FiniteChannel):
     #: Weights by set size: (k, other, extra), ascending in k.
     _tables: tuple[tuple[int, int, int], ...]
     _shared: bool
+    #: By set size: words a member takes from inside and from outside, and the weights as floats.
+    _divisor: NDArray[np.uint64]
+    _outside: NDArray[np.uint64]
+    _other: NDArray[np.float64]
+    _extra: NDArray[np.float64]
 
     def _fix_sets(
         self, space: LabelSpace, sets: LabelSets, tables: tuple[tuple[int, int, int], ...], *, shared: bool
@@ -281,7 +288,7 @@ class SetResponse(FiniteChannel):
     def _table(self, k: int) -> tuple[int, int, int]:
         return next(table for table in self._tables if table[0] == k)
 
-    def _parts(self, rows: int) -> Any:  # noqa: ANN401  # iterator of (slice, mask, other, extra)
+    def _parts(self, rows: int) -> Any:  # iterator of (slice, mask, other, extra)
         """Walk over rows in steps with their sets and weights; a shared set broadcasts."""
         size = max(1, _CELLS_PER_STEP // self.space.size)
         for part in steps(rows, size):
@@ -384,16 +391,16 @@ def restore_set_response(space: LabelSpace, data: dict[str, Any], columns: dict[
         raise ShapeError("Expected weights for every size of set.")
     family = TopKRandomizedResponse if shared else PriorRandomizedResponse
     channel = family.__new__(family)
-    channel._fix_sets(space, sets, tables, shared=shared)  # noqa: SLF001  # its own family
+    channel._fix_sets(space, sets, tables, shared=shared)  # its own family
     return channel
 
 
 def _public(channel: SetResponse) -> dict[str, Any]:
-    tables = [[k, str(other), str(extra)] for k, other, extra in channel._tables]  # noqa: SLF001  # its own family
+    tables = [[k, str(other), str(extra)] for k, other, extra in channel._tables]  # its own family
     return {"family": channel.family, "space": channel.space.to_json(), "tables": tables}
 
 
-def _tables_for(sizes: Any, epsilon: Fraction) -> tuple[tuple[int, int, int], ...]:  # noqa: ANN401  # integers
+def _tables_for(sizes: Any, epsilon: Fraction) -> tuple[tuple[int, int, int], ...]:  # integers
     return tuple((int(k), *_set_weights(int(k), epsilon)) for k in sorted(sizes))
 
 

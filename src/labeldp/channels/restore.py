@@ -35,7 +35,7 @@ def _restore_response(space: LabelSpace, data: dict[str, Any], _columns: dict[st
     other = int(data["other"])
     if not 1 <= other <= TOTAL // space.size:
         raise LawError("Expected a weight between 1 and 2^62 / K.")
-    return RandomizedResponse._of_other(space, other)  # noqa: SLF001  # its own family
+    return RandomizedResponse._of_other(space, other)  # its own family
 
 
 _RESTORERS: dict[str, Restorer] = {

@@ -116,10 +116,11 @@ class LabelSets:
     def contains(self, codes: NDArray[Any], rows: slice, *, shared: bool) -> NDArray[np.bool_]:
         """Whether each row's set holds its code; one set serves for all rows if ``shared``."""
         if shared:
-            return self.mask(slice(0, 1))[0][codes]
+            found: NDArray[np.bool_] = self.mask(slice(0, 1))[0][codes]
+            return found
         if self._bits is not None:
             byte = self._bits[rows][np.arange(len(codes)), codes >> 3]
-            found: NDArray[np.bool_] = (byte >> (codes & 7).astype(np.uint8) & 1).astype(bool)
+            found = (byte >> (codes & 7).astype(np.uint8) & 1).astype(bool)
             return found
         sizes, members = self._listed(rows)
         owner = np.repeat(np.arange(len(codes)), sizes)
@@ -134,7 +135,8 @@ class LabelSets:
         if self._bits is not None:
             return _nth_bit(self._bits[rows], rank)
         sizes, members = self._listed(rows)
-        return members[np.cumsum(sizes, dtype=np.int64) - sizes + rank]
+        chosen: NDArray[Any] = members[np.cumsum(sizes, dtype=np.int64) - sizes + rank]
+        return chosen
 
     def _listed(self, rows: slice) -> tuple[NDArray[Any], NDArray[Any]]:
         assert self._members is not None  # noqa: S101  # the other form
@@ -180,7 +182,8 @@ def _nth_bit(bits: NDArray[np.uint8], rank: NDArray[np.intp]) -> NDArray[Any]:
         place += passed
         np.copyto(before, running, where=passed)
         running += count
-    return place * 8 + _BIT_TABLE[columns[place, np.arange(len(rank))], rank - before]
+    found: NDArray[Any] = place * 8 + _BIT_TABLE[columns[place, np.arange(len(rank))], rank - before]
+    return found
 
 
 def _bit_table() -> NDArray[np.uint8]:

@@ -63,9 +63,9 @@ class TableChannel(FiniteChannel):
     ) -> TableChannel:
         """Build from integer tables (K, K') or (G, K, K') whose rows sum to 2^62."""
         table = np.array(weights, np.int64)
-        table = table[None] if table.ndim == 2 else table  # noqa: PLR2004  # one table
+        table = table[None] if table.ndim == 2 else table  # one table
         target = space if released is None else released
-        if table.ndim != 3 or table.shape[1:] != (space.size, target.size):  # noqa: PLR2004  # (G, K, K')
+        if table.ndim != 3 or table.shape[1:] != (space.size, target.size):  # (G, K, K')
             raise MatrixError(f"Expected tables of shape ({space.size}, {target.size}), got {table.shape}.")
         # Five weights of 2^62 sum to 2^62 in 64 bits: the sum in floats excludes that.
         sums = table.sum(axis=2), table.sum(axis=2, dtype=np.float64)
@@ -168,8 +168,10 @@ class TableChannel(FiniteChannel):
         if not self.invertible:
             warn_of_bias(self)
         belief = None if prior is None else np.asarray(prior, np.float64)
-        if belief is not None and belief.ndim == 2:  # noqa: PLR2004  # a law a row
-            return np.stack([row @ self._correction(i, law) for i, (row, law) in enumerate(zip(table, belief, strict=True))])
+        if belief is not None and belief.ndim == 2:  # a law a row
+            return np.stack(
+                [row @ self._correction(i, law) for i, (row, law) in enumerate(zip(table, belief, strict=True))]
+            )
         return self._by_group(table, np.stack([table_correction(part, belief) for part in self._float]))
 
     def soft_labels(self, codes: object, *, prior: object = None) -> NDArray[np.float64]:
@@ -178,8 +180,10 @@ class TableChannel(FiniteChannel):
         if not self.invertible:
             warn_of_bias(self)
         belief = None if prior is None else np.asarray(prior, np.float64)
-        if belief is not None and belief.ndim == 2:  # noqa: PLR2004  # a law a row
-            return np.stack([self._correction(i, law)[:, code] for i, (code, law) in enumerate(zip(array, belief, strict=True))])
+        if belief is not None and belief.ndim == 2:  # a law a row
+            return np.stack(
+                [self._correction(i, law)[:, code] for i, (code, law) in enumerate(zip(array, belief, strict=True))]
+            )
         tables = np.stack([table_correction(part, belief) for part in self._float])
         columns: NDArray[np.float64] = tables[0 if self._groups is None else self._groups, :, array]
         return columns
@@ -190,9 +194,9 @@ class TableChannel(FiniteChannel):
     @cached_property
     def variance_factor(self) -> float:
         """Mean over rows of E |corrected indicator|^2."""
-        factors = np.array([
-            float((part @ (table_correction(part, None) ** 2).sum(axis=0)).mean()) for part in self._float
-        ])
+        factors = np.array(
+            [float((part @ (table_correction(part, None) ** 2).sum(axis=0)).mean()) for part in self._float]
+        )
         return float(factors[0] if self._groups is None else factors[self._groups].mean())
 
     def take(self, rows: object) -> FiniteChannel:
@@ -258,9 +262,7 @@ def restore_table(space: LabelSpace, data: dict[str, Any], columns: dict[str, ND
     return TableChannel.from_weights(space, weights, released=LabelSpace.from_json(data["released"]), groups=groups)
 
 
-def to_weights(
-    matrix: NDArray[np.float64], epsilon: Fraction | None, coarsest: int = COARSEST
-) -> NDArray[np.int64]:
+def to_weights(matrix: NDArray[np.float64], epsilon: Fraction | None, coarsest: int = COARSEST) -> NDArray[np.int64]:
     """Round a stochastic matrix to integer rows of 2^62 whose exact epsilon is at most the asked one.
 
     Rounding can lift a ratio by a few parts in 2^62.  Mixing every row with the same law lowers all ratios, so
@@ -324,6 +326,6 @@ def _read_matrix(matrix: object, rows: int, columns: int) -> NDArray[np.float64]
             shape=table.shape,
         )
     sums = table.sum(axis=1)
-    if not (bool((table >= 0).all()) and bool((np.abs(sums - 1.0) <= 1e-6).all())):  # noqa: PLR2004
+    if not (bool((table >= 0).all()) and bool((np.abs(sums - 1.0) <= 1e-6).all())):
         raise MatrixError("Expected a stochastic matrix: no negative or missing entry, every row summing to 1.")
     return table

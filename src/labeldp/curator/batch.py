@@ -61,7 +61,7 @@ class RowKernel:
     def __repr__(self) -> str:
         return f"RowKernel({self.channel!r}, label={self.label!r}, id={self.id!r})"
 
-    def __reduce__(self) -> Any:  # noqa: ANN401  # refuses
+    def __reduce__(self) -> Any:  # refuses
         raise RawLabelsError("A kernel holds a secret key: it is not pickled.")
 
     def __call__(self, batch: pa.RecordBatch, *, start: int = 0) -> pa.RecordBatch:
@@ -87,7 +87,7 @@ class RowKernel:
 def prepare(
     channel: FiniteChannel,
     coins: Coins,
-    batches: Any,  # noqa: ANN401  # an iterable of record batches
+    batches: Any,  # an iterable of record batches
     *,
     label: str = "label",
     id: str = "id",  # noqa: A002  # the column's name

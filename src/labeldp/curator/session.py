@@ -81,7 +81,7 @@ class Curator:
     Fraction(1, 4)
     """
 
-    def __init__(  # noqa: PLR0913  # public facts about the labels, by keyword
+    def __init__(  # public facts about the labels, by keyword
         self,
         labels: object,
         budget: Budget | float | tuple[float, ...] | None = None,
@@ -122,12 +122,12 @@ class Curator:
         return self.__labels.space
 
     @property
-    def left(self) -> Any:  # noqa: ANN401  # a Charge
+    def left(self) -> Any:  # a Charge
         """What is left of the budget for the row that has spent most."""
         return self._required_ledger().left(self._names["dataset"])
 
     @property
-    def spent(self) -> Any:  # noqa: ANN401  # a Charge
+    def spent(self) -> Any:  # a Charge
         """What the row that has spent most has spent."""
         return self._required_ledger().spent(self._names["dataset"])
 
@@ -141,7 +141,7 @@ class Curator:
     def _refuse(self, *_args: object) -> NoReturn:
         raise RawLabelsError("A curator holds raw labels and keys: it is not copied or pickled.")
 
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse  # type: ignore[assignment]
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
 
     def release(self, mechanism: Mechanism, *, rows: object = None) -> Release:
         """Plan on public data, charge, draw, store, and return the release.
@@ -289,7 +289,11 @@ class Curator:
             array = np.flatnonzero(array)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ShapeError(f"Expected rows as positions or a mask, got shape {array.shape} and type {array.dtype}.")
-        if int(array.min(initial=0)) < 0 or int(array.max(initial=0)) >= len(self) or len(np.unique(array)) != len(array):
+        if (
+            int(array.min(initial=0)) < 0
+            or int(array.max(initial=0)) >= len(self)
+            or len(np.unique(array)) != len(array)
+        ):
             raise ShapeError(f"Expected different positions 0 .. {len(self) - 1}.")
         return array.astype(np.intp)
 
@@ -333,13 +337,13 @@ def _checked_coins(coins: object) -> Coins:
     return coins
 
 
-def _as_long(values: Any, rows: int, what: str) -> Any:  # noqa: ANN401  # arrays and frames pass through
+def _as_long(values: Any, rows: int, what: str) -> Any:  # arrays and frames pass through
     if values is not None and len(values) != rows:
         raise ShapeError(f"Expected {what} of {rows} rows, one a label, got {len(values)}.")
     return values
 
 
-def _part(values: Any, places: NDArray[np.intp] | None) -> Any:  # noqa: ANN401  # arrays and frames
+def _part(values: Any, places: NDArray[np.intp] | None) -> Any:  # arrays and frames
     if values is None or places is None:
         return values
     return values.iloc[places] if hasattr(values, "iloc") else np.asarray(values)[places]

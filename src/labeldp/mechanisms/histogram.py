@@ -70,7 +70,7 @@ class LabelHistogram:
         groups = np.zeros(public.rows, np.int64) if self.groups is None else self.groups
         if len(groups) != public.rows:
             raise ShapeError(f"Expected a group for each of {public.rows} rows, got {len(groups)}.")
-        paired = self.space.size == 2  # noqa: PLR2004  # then one count says it all
+        paired = self.space.size == 2  # then one count says it all
         sizes = np.bincount(groups).astype(np.int64)
         guarantee = guarantee_of_counts(self.noise, self.space.size)
 
@@ -104,4 +104,3 @@ def _group_numbers(groups: object) -> NDArray[np.int64]:
     if int(array.min()) < 0:
         raise ShapeError(f"Expected groups from 0 upwards, got {array.min()}.")
     return array.astype(np.int64)
-

@@ -60,7 +60,9 @@ class Stamp:
     def from_json(data: dict[str, Any]) -> Stamp:
         """Read what :meth:`to_json` wrote."""
         facts = {name: value for name, value in data.items() if name not in ("guarantee", "estimate")}
-        promise = Guarantee.from_json(data["guarantee"]) if "guarantee" in data else Estimate.from_json(data["estimate"])
+        promise = (
+            Guarantee.from_json(data["guarantee"]) if "guarantee" in data else Estimate.from_json(data["estimate"])
+        )
         return Stamp(guarantee=promise, **facts)
 
 

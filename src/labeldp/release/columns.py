@@ -34,7 +34,7 @@ def row_parameter_columns(channel: FiniteChannel) -> dict[str, pa.Array]:
     """Return the channel's per-row parameters as columns: integers, or bytes of one length."""
     columns = {}
     for name, values in channel.row_columns().items():
-        if values.ndim == 2:  # noqa: PLR2004  # a row of bytes each
+        if values.ndim == 2:  # a row of bytes each
             data = pa.py_buffer(np.ascontiguousarray(values))
             columns[PARAMETER + name] = pa.Array.from_buffers(pa.binary(values.shape[1]), len(values), [None, data])
         else:
@@ -106,7 +106,7 @@ def _parts(array: pa.Array) -> list[NDArray[Any]]:
         data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]] if len(texts) else _NONE
         return [valid, np.diff(offsets), data]
     if pa.types.is_boolean(kind):
-        return [valid, np.asarray(array.fill_null(False)).astype(np.uint8)]  # noqa: FBT003  # Arrow's signature
+        return [valid, np.asarray(array.fill_null(False)).astype(np.uint8)]  # Arrow's signature
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         values = np.asarray(array.fill_null(0))
         return [valid, values.astype(values.dtype.newbyteorder("<"))]

@@ -98,7 +98,9 @@ def read_release(path: str | os.PathLike[str]) -> Release:
     except ReleaseFileError:
         raise
     except (LabeldpError, KeyError, TypeError, ValueError, IndexError, pa.ArrowException) as problem:
-        raise ReleaseFileError(f"Expected a consistent release, {source} is not: {problem}", path=str(source)) from problem
+        raise ReleaseFileError(
+            f"Expected a consistent release, {source} is not: {problem}", path=str(source)
+        ) from problem
     _check_promise(release, source)
     return release
 
@@ -181,15 +183,20 @@ def _read_csv(source: Path) -> tuple[bytes, str, pa.Table]:
     manifest = sidecar["manifest"]
     kinds = {name: _arrow_type(kind) for name, kind in manifest["columns"]}
     read_as = {name: pa.large_string() if _is_printed(k) else k for name, k in kinds.items()}
-    options = pc.ConvertOptions(column_types=read_as, null_values=[""], strings_can_be_null=True,
-                                quoted_strings_can_be_null=False)
+    options = pc.ConvertOptions(
+        column_types=read_as, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
     with pa.input_stream(source, compression="gzip" if source.name.endswith(".gz") else None) as stream:
-        table = pc.read_csv(stream, parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False), convert_options=options)
+        table = pc.read_csv(
+            stream,
+            parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            convert_options=options,
+        )
     columns = {name: _from_printable(table.column(name), kind) for name, kind in kinds.items()}
     return _canonical(manifest), sidecar["seal"], pa.table(columns)
 
 
-def _printable(column: pa.ChunkedArray) -> Any:  # noqa: ANN401  # pyarrow arrays
+def _printable(column: pa.ChunkedArray) -> Any:  # pyarrow arrays
     """Write bytes as hexadecimal text and lists of integers as words; CSV knows texts and numbers."""
     if pa.types.is_fixed_size_binary(column.type):
         return pa.array([value.hex() for value in column.to_pylist()], pa.large_string())
@@ -198,7 +205,7 @@ def _printable(column: pa.ChunkedArray) -> Any:  # noqa: ANN401  # pyarrow array
     return column
 
 
-def _from_printable(column: pa.ChunkedArray, kind: pa.DataType) -> Any:  # noqa: ANN401  # pyarrow arrays
+def _from_printable(column: pa.ChunkedArray, kind: pa.DataType) -> Any:  # pyarrow arrays
     if pa.types.is_fixed_size_binary(kind):
         return pa.array([bytes.fromhex(value) for value in column.to_pylist()], kind)
     if pa.types.is_large_list(kind):
@@ -207,7 +214,7 @@ def _from_printable(column: pa.ChunkedArray, kind: pa.DataType) -> Any:  # noqa:
 
 
 def _is_printed(kind: pa.DataType) -> bool:
-    return pa.types.is_fixed_size_binary(kind) or pa.types.is_large_list(kind)
+    return bool(pa.types.is_fixed_size_binary(kind) or pa.types.is_large_list(kind))
 
 
 def _arrow_type(name: str) -> pa.DataType:

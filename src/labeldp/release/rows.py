@@ -64,14 +64,14 @@ class LabelledRelease(Release):
         return len(self.codes)
 
     @final
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001, ANN401
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         labels = self.labels
         if copy is False:
             raise ValueError("The labels are decoded into a new array; copy=False cannot be met.")
         return labels if dtype is None else labels.astype(dtype)
 
     @final
-    def __getitem__(self, rows: Any) -> Any:  # noqa: ANN401  # a label or a release
+    def __getitem__(self, rows: Any) -> Any:  # a label or a release
         if isinstance(rows, tuple):
             rows = next(part for part in rows if part is not Ellipsis)
         if isinstance(rows, int | np.integer):
@@ -89,7 +89,10 @@ class LabelledRelease(Release):
         columns: dict[str, Any] = {} if ids is None else {self.stamp.id_column: ids}
         columns[self.stamp.column] = label_column(self.channel.released_space, self.codes)
         columns.update(row_parameter_columns(self.channel))
-        return {"channel": self.channel.public(), "ids": None if ids is None or self.ids is None else self.ids.kind}, columns
+        return {
+            "channel": self.channel.public(),
+            "ids": None if ids is None or self.ids is None else self.ids.kind,
+        }, columns
 
     def _rows(self, places: NDArray[np.intp]) -> Self:
         return replace(  # type: ignore[type-var]  # subclasses are dataclasses

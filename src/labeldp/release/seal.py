@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @singledispatch
-def seal(drawn: object, stamp: Stamp, ids: RowIds) -> Release:
+def seal(drawn: object, stamp: Stamp, ids: RowIds) -> Release:  # noqa: ARG001  # the signature of those registered
     """Stamp a drawn result; each kind of result registers how it becomes a release."""
     raise TypeError(f"No release is made of {type(drawn).__name__}; register it with labeldp.release.seal.")
 

@@ -49,7 +49,7 @@ class CountRelease(Release):
         return len(self.counts)
 
     @final
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001, ANN401
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.counts, dtype=dtype, copy=copy)
 
     @final
@@ -136,9 +136,9 @@ class VectorRelease(Release):
     @property
     def statistic(self) -> NDArray[np.float64]:
         """The noisy statistic in its own unit."""
-        return self.values * float(self.step)
+        return np.asarray(self.values * float(self.step), np.float64)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001, ANN401
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.statistic, dtype=dtype, copy=copy)
 
     def to_table(self) -> tuple[dict[str, Any], pa.Table]:
