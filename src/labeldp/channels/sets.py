@@ -116,12 +116,11 @@ class LabelSets:
     def contains(self, codes: NDArray[Any], rows: slice, *, shared: bool) -> NDArray[np.bool_]:
         """Whether each row's set holds its code; one set serves for all rows if ``shared``."""
         if shared:
-            found: NDArray[np.bool_] = self.mask(slice(0, 1))[0][codes]
-            return found
+            shared_set: NDArray[np.bool_] = self.mask(slice(0, 1))[0]
+            return np.asarray(shared_set[codes])
         if self._bits is not None:
             byte = self._bits[rows][np.arange(len(codes)), codes >> 3]
-            found = (byte >> (codes & 7).astype(np.uint8) & 1).astype(bool)
-            return found
+            return np.asarray((byte >> (codes & 7).astype(np.uint8) & 1).astype(bool))
         sizes, members = self._listed(rows)
         owner = np.repeat(np.arange(len(codes)), sizes)
         inside = np.zeros(len(codes), bool)

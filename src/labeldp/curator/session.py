@@ -77,8 +77,8 @@ class Curator:
     >>> from labeldp.channels import RandomizedResponse
     >>> curator.release(RandomizedResponse(space, epsilon=0.75)).guarantee.epsilon()
     0.75
-    >>> curator.left.epsilon
-    Fraction(1, 4)
+    >>> round(float(curator.left.epsilon), 9)
+    0.25
     """
 
     def __init__(  # public facts about the labels, by keyword
