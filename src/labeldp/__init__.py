@@ -129,4 +129,5 @@ def __getattr__(name: str) -> Any:  # whatever is asked for
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    own = {name for name in globals() if name.startswith("__")}
+    return sorted({*own, *__all__, *_MODULES, "__version__"})

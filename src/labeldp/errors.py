@@ -47,10 +47,13 @@ from __future__ import annotations
 class LabeldpError(Exception):
     """Root of the tree."""
 
-    def __init__(self, message: str, **context: object) -> None:
+    def __init__(self, message: str, /, **context: object) -> None:
         """Keep ``message`` and the public objects named in ``context`` as attributes."""
         super().__init__(message)
         self.context = context
+        for name in context.keys() & {"name", "path"}:
+            # An ImportError has attributes of these names, which would hide ours.
+            setattr(self, name, context[name])
 
     def __getattr__(self, name: str) -> object:
         context: dict[str, object] = self.__dict__.get("context", {})
