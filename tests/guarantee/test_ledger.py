@@ -15,9 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -47,8 +46,8 @@ from labeldp.errors import (
     ShapeError,
 )
 from labeldp.exact import exact
-from labeldp.guarantee import ledger as module
-from labeldp.guarantee.ledger import Budget, Entry, Ledger, Request, filesystem_of
+from labeldp.guarantee import place as module
+from labeldp.guarantee.ledger import Budget, Entry, Ledger, Request
 from labeldp.guarantee.value import Charge
 from tests.long.test_ledger_crash import Race
 
@@ -96,55 +95,6 @@ def path(tmp_path: Path) -> Path:
 
 
 # ---- budgets -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given_as", "kind", "epsilon", "delta", "rho"),
-    [
-        (1, "pure", Fraction(1), ZERO, None),
-        (0.3, "pure", Fraction(3, 10), ZERO, None),
-        (np.float64(0.1), "pure", Fraction(1, 10), ZERO, None),
-        ("1/3", "pure", Fraction(1, 3), ZERO, None),
-        (Decimal("0.25"), "pure", Fraction(1, 4), ZERO, None),
-        ((2, 0), "pure", Fraction(2), ZERO, None),
-        ((2,), "pure", Fraction(2), ZERO, None),
-        ((1, 1e-6), "approximate", Fraction(1), Fraction(1, 10**6), None),
-        (Budget(rho=0.5), "concentrated", None, ZERO, Fraction(1, 2)),
-    ],
-)
-def test_budget_means_the_numbers_as_they_are_written(
-    given_as: Any, kind: str, epsilon: Fraction | None, delta: Fraction, rho: Fraction | None
-) -> None:
-    """A budget is read as printed, and its kind follows from what it bounds."""
-    budget = Budget.of(given_as)
-
-    assert (kind, epsilon, delta, rho) == (budget.kind, budget.epsilon, budget.delta, budget.rho)
-    assert budget == Budget.of(budget)
-    assert hash(budget) == hash(Budget.of(given_as))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        Budget,
-        lambda: Budget(1, rho=1),
-        lambda: Budget(0),
-        lambda: Budget(-1),
-        lambda: Budget(math.nan),
-        lambda: Budget(math.inf),
-        lambda: Budget(True),
-        lambda: Budget(1, 1),
-        lambda: Budget(1, -1e-9),
-        lambda: Budget(rho=0),
-        lambda: Budget(rho=1, delta=1e-6),
-        lambda: Budget.of(()),
-        lambda: Budget.of((1, 0, 0)),
-    ],
-)
-def test_senseless_budgets_are_refused(make: Callable[[], Budget]) -> None:
-    """A budget is one positive finite bound, with a delta in [0, 1) beside epsilon only."""
-    with pytest.raises(EpsilonError):
-        make()
 
 
 def test_ten_tenths_fit_into_one() -> None:
@@ -330,35 +280,6 @@ def test_grants_are_those_of_a_dictionary_per_row(data: st.DataObject, rows: int
     assert ledger.verify().ok
 
 
-@given(
-    st.integers(1, 70),
-    st.integers(1, 400),
-    st.integers(0, 2**32 - 1),
-    st.sampled_from([1, 7, 10**12, 10**40, 10**60 + 7]),
-    st.sampled_from([1, 2, 2**13]),
-    st.booleans(),
-)
-def test_heaviest_row_is_found_exactly(
-    count: int, rows: int, seed: int, scale: int, step: int, some_rows: bool
-) -> None:
-    """The vectorised maximum equals the exact sum of every row, with many masks, blocks and long numerators."""
-    rng = np.random.default_rng(seed)
-    masks = rng.random((count, rows)) < rng.choice([0.02, 0.5, 0.98])
-    weights = [Fraction(int(rng.integers(0, 2**62)) * scale // 3 + 1, scale) for _ in range(count)]
-    named = rng.random(rows) < 0.3 if some_rows else np.ones(rows, bool)
-    named[rng.integers(rows)] = True
-    expected = max(
-        sum((weight for mask, weight in zip(masks, weights, strict=True) if mask[row]), ZERO)
-        for row in np.flatnonzero(named)
-    )
-    packed = [(np.packbits(mask, bitorder="little"), weight) for mask, weight in zip(masks, weights, strict=True)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_STEP", step)
-        found = module._heaviest(packed, np.packbits(named, bitorder="little") if some_rows else None)
-
-    assert expected == found
-
-
 def test_many_rows_are_accounted_fast() -> None:
     """Twenty-four overlapping requests over 10^6 rows are summed exactly in well under a second each."""
     rows = 10**6
@@ -442,7 +363,7 @@ def test_appended_part_must_hold_new_rows_only() -> None:
 @pytest.mark.parametrize("shared", [0, 1, 1000])
 def test_shared_rows_are_counted_over_all_chunks(shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tags are stored in sorted chunks, and a row is found in whichever chunk it lies."""
-    monkeypatch.setattr(module, "_CHUNK", 700)
+    monkeypatch.setattr("labeldp.guarantee.rows._CHUNK", 700)
     rng = np.random.default_rng(3)
     values = np.unique(rng.integers(0, 2**64, 9000, dtype=np.uint64))
     rng.shuffle(values)
@@ -456,14 +377,6 @@ def test_shared_rows_are_counted_over_all_chunks(shared: int, monkeypatch: pytes
             ledger.register("d", "2", budget=1, rows=3000 + shared, ids_digest=b"2", id_tags=second)
         assert shared == caught.value.count
     assert ledger.verify().ok
-
-
-@given(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=50))
-def test_tags_survive_packing(values: set[int]) -> None:
-    """Packed tags unpack to the same sorted tags, the largest and the smallest included."""
-    ordered = np.array(sorted(values), np.uint64)
-
-    assert ordered.tolist() == module._unpack_tags(module._pack_tags(ordered)).tolist()
 
 
 def test_appending_needs_ids_on_both_sides() -> None:
@@ -667,7 +580,7 @@ def test_key_is_never_shown(path: Path) -> None:
         with pytest.raises(BoundaryError):
             act(ledger)
         with pytest.raises(BoundaryError):
-            act(ledger._keys)
+            act(ledger._store.keys)
 
 
 def test_repr_of_a_ledger_in_memory() -> None:
@@ -1055,30 +968,10 @@ def test_held_ledger_is_waited_for_and_then_given_up(path: Path) -> None:
     assert not ledger.charge(ask("x", pure(1))).repeated
 
 
-def test_what_sqlite_refuses_at_once_is_tried_again() -> None:
-    """Switching on the log does not wait for other processes by itself; other errors are not repeated."""
-    busy, damaged = sqlite3.OperationalError("busy"), sqlite3.OperationalError("damaged")
-    busy.sqlite_errorcode, damaged.sqlite_errorcode = sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CORRUPT
-    answers: list[sqlite3.OperationalError | str] = [busy, busy, "wal", busy, damaged, busy, busy]
-
-    def action() -> str:
-        answer = answers.pop(0)
-        if isinstance(answer, str):
-            return answer
-        raise answer
-
-    assert "wal" == module._retried(action, 60)
-    with pytest.raises(sqlite3.OperationalError, match="damaged"):
-        module._retried(action, 60)
-    with pytest.raises(sqlite3.OperationalError, match="busy"):
-        module._retried(action, -1)
-    assert [busy] == answers
-
-
 def test_held_turn_of_another_thread_is_given_up() -> None:
     """Threads of one process wait for each other no longer than the timeout."""
     ledger = opened(1, timeout=0.05)
-    with ledger._turn(), pytest.raises(LedgerLockedError, match="thread"):
+    with ledger._store.turn(), pytest.raises(LedgerLockedError, match="thread"):
         ledger.entries()
 
 
@@ -1179,42 +1072,6 @@ def test_local_disks_are_accepted(path: Path, kind: str | None) -> None:
 
     assert [path.parent.resolve() / "real"] == asked
     assert asked[0] / "x.ledger" == ledger.path
-
-
-MOUNTS = r"""
-22 27 0:21 / /proc rw,relatime - proc proc rw
-27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
-30 27 0:40 / /mnt/data rw - nfs4 server:/export rw
-31 27 0:41 / /mnt/my\040disk rw master:3 propagate_from:2 - cifs //server/share rw
-32 30 0:42 / /mnt/data/local rw - xfs /dev/sdb rw
-33 27 0:43 / /mnt/twice rw - ext4 /dev/sdc rw
-34 27 0:44 / /mnt/twice rw - fuse.sshfs me@server: rw
-odd line
-"""
-
-
-@pytest.mark.parametrize(
-    ("folder", "kind"),
-    [
-        ("/", "ext4"),
-        ("/home/me", "ext4"),
-        ("/mnt/data", "nfs4"),
-        ("/mnt/data/deep/er", "nfs4"),
-        ("/mnt/data/local/x", "xfs"),
-        ("/mnt/database", "ext4"),
-        ("/mnt/my disk/x", "cifs"),
-        ("/mnt/twice/x", "fuse.sshfs"),
-    ],
-)
-def test_disk_is_that_of_the_longest_mount_point(folder: str, kind: str) -> None:
-    """Whole names count, escapes are read, and of two mounts at one place the later counts."""
-    assert kind == module._mounted_as(Path(folder), MOUNTS)
-
-
-def test_disk_of_this_test_is_known(tmp_path: Path) -> None:
-    """Where the system tells, some type is found for a real folder."""
-    if Path("/proc/self/mountinfo").exists():
-        assert filesystem_of(tmp_path.resolve())
 
 
 # ---- releases ----------------------------------------------------------------------------------------------
