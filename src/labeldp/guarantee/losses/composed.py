@@ -31,6 +31,7 @@ class SequentialLoss(Loss):
     Pure epsilon, zCDP and Renyi divergences add.  The curve comes from the exact convolution of the parts' laws;
     where its support grows too large, from the accountant, whose discretisation is pessimistic.
 
+    >>> from labeldp.guarantee import PureLoss
     >>> SequentialLoss((PureLoss(Fraction(1)),) * 3).pure
     Fraction(3, 1)
     """
@@ -127,6 +128,7 @@ class SequentialLoss(Loss):
 class ParallelLoss(Loss):
     """Releases about disjoint rows: a replaced label is in one of them, so the largest counts (ERRATA F4).
 
+    >>> from labeldp.guarantee import PureLoss
     >>> ParallelLoss((PureLoss(Fraction(1)), PureLoss(Fraction(2)))).pure
     Fraction(2, 1)
     """
