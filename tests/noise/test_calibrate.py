@@ -42,7 +42,8 @@ from labeldp.noise import (
     rho_for,
     zcdp_gaussian_sigma,
 )
-from labeldp.noise.calibrate import _DOWN, _UP, _gaussian_delta, _gaussian_law, _weight_sum
+from labeldp.noise.cost import gaussian_delta, gaussian_law
+from labeldp.noise.theta import DOWN, UP, weight_sum
 
 F = Fraction
 _VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "vectors.json").read_text())
@@ -210,7 +211,7 @@ def test_gaussian_delta_is_never_below_the_truth(s: Fraction, epsilon: Fraction,
             factors[d % 2] * max(weights[d] - mpmath.exp(exact_e) * weights[d + bins], 0)
             for d in range(max(first, 0), reach)
         )
-        proved = _gaussian_delta(s, epsilon, bins)
+        proved = gaussian_delta(s, epsilon, bins)
         exact_proved = mpmath.mpf(proved.numerator) / proved.denominator
         got = mpmath.mpf(hockey_stick_gaussian(DiscreteGaussian(s), epsilon, bins))
 
@@ -230,7 +231,7 @@ def test_weight_sums_enclose_the_truth(x: Fraction, start: int, step: int) -> No
         exact_x = mpmath.mpf(x.numerator) / x.denominator
         last = start + int(mpmath.sqrt((start**2 * exact_x + 190) / exact_x)) + 2
         truth = mpmath.fsum(mpmath.exp(-exact_x * d * d) for d in range(start, last, step))
-        low, high = (mpmath.mpf(str(_weight_sum(x, start, step, context))) for context in (_DOWN, _UP))
+        low, high = (mpmath.mpf(str(weight_sum(x, start, step, context))) for context in (DOWN, UP))
 
         assert truth * (1 - mpmath.mpf(10) ** -45) < low < truth < high < truth * (1 + mpmath.mpf(10) ** -45)
 
@@ -272,9 +273,9 @@ def test_the_analytic_sigma_certifies_nothing_for_discrete_noise() -> None:
 @pytest.mark.parametrize("s", [F(1, 100), F(1, 3), F(5), F(1000, 3)])
 def test_the_listed_law_is_the_law_of_the_loss(s: Fraction, bins: int) -> None:
     """Its hockey stick lies on or just above the exact delta, and its mean is rho twice over... at most."""
-    law = _gaussian_law(s, bins)
+    law = gaussian_law(s, bins)
     for epsilon in (F(0), F(1, 4), F(1), F(3)):
-        truth = _gaussian_delta(s, epsilon, bins)
+        truth = gaussian_delta(s, epsilon, bins)
 
         assert truth <= F(law.delta(float(epsilon))) <= truth * (1 + F(1, 10**9)) + F(1, 10**15)
     mean = float(np.dot(law.losses, law.probs))

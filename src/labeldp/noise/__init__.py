@@ -16,28 +16,29 @@ Fraction(1, 2)
 
 from __future__ import annotations
 
+from labeldp.noise.asked import moved_bins
 from labeldp.noise.calibrate import (
-    IntegerNoise,
     analytic_gaussian_sigma,
-    concentrated_rho,
-    delta_of_counts,
     gaussian_counts,
     gaussian_for_counts,
     gaussian_vector,
+    laplace_counts,
+    laplace_for,
+    laplace_vector,
+    rho_for,
+    zcdp_gaussian_sigma,
+)
+from labeldp.noise.cost import (
+    concentrated_rho,
+    delta_of_counts,
     guarantee_of_counts,
     guarantee_of_vector,
     hockey_stick_gaussian,
     hockey_stick_one_bin,
     hockey_stick_two_bins,
-    laplace_counts,
-    laplace_for,
-    laplace_vector,
-    moved_bins,
-    noise_from_json,
     pure_epsilon,
-    rho_for,
-    zcdp_gaussian_sigma,
 )
+from labeldp.noise.families import IntegerNoise, noise_from_json
 from labeldp.noise.gaussian import DiscreteGaussian
 from labeldp.noise.laplace import DiscreteLaplace
 from labeldp.noise.sampling import bernoulli_exp, rational_at_most, uniform_below
