@@ -9,6 +9,8 @@
 :mod:`labeldp.testing.strategies` draws label spaces, priors, ids and channels for property tests; it needs hypothesis.
 """
 
-from labeldp.testing.laws import LAWS, BrokenLawError, Report, Subject, check_channel, p_value, sharpened
+from labeldp.testing.laws import LAWS, Report, check_channel
+from labeldp.testing.statistics import p_value, sharpened
+from labeldp.testing.subject import BrokenLawError, Subject
 
 __all__ = ["LAWS", "BrokenLawError", "Report", "Subject", "check_channel", "p_value", "sharpened"]
