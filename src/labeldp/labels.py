@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
@@ -77,6 +78,9 @@ class LabelSpace:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"LabelSpace is immutable; cannot set {name!r}.")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"LabelSpace is immutable; cannot delete {name!r}.")
+
     def __reduce__(self) -> tuple[type[LabelSpace], tuple[tuple[Label, ...]]]:
         return LabelSpace, (self.labels,)
 
@@ -113,7 +117,13 @@ class LabelSpace:
 
     def decode(self, codes: object) -> NDArray[Any]:
         """Turn codes into labels: a text, integer or truth-value array, of objects if one label is missing."""
-        labels: NDArray[Any] = self._table()[np.asarray(codes)]
+        array = np.asarray(codes)
+        if array.size == 0:
+            array = array.astype(np.intp)  # an empty list is an array of floats
+        # A negative code would count from the end, and truth values would choose labels instead of rows.
+        if array.dtype.kind not in "iu" or not 0 <= int(array.min(initial=0)) <= int(array.max(initial=0)) < self.size:
+            raise ShapeError(f"Expected codes 0 .. {self.size - 1}, got others, or an array of type {array.dtype}.")
+        labels: NDArray[Any] = self._table()[array]
         return labels
 
     def digest(self) -> bytes:
@@ -224,6 +234,8 @@ def as_series(values: object) -> Any:  # an array of NumPy or of Arrow
 
 def _encode(space: LabelSpace, values: object) -> Codes:
     array = as_series(values)
+    if len(array) == 0:
+        return np.empty(0, code_type(space.size))  # whatever the type: an empty list becomes an array of floats
     if isinstance(array, np.ndarray):
         if array.dtype.kind in "iu" and space.kind == "integer" and None not in space.labels:
             return _encode_integers(space, array)
@@ -237,8 +249,6 @@ def _encode(space: LabelSpace, values: object) -> Codes:
 def _encode_integers(space: LabelSpace, array: NDArray[Any]) -> Codes:
     labels = np.array(space.labels, dtype=np.int64)
     low = int(labels[0])
-    if len(array) == 0:
-        return array.astype(code_type(space.size))
     if int(array.min()) < int(labels.min()) or int(array.max()) > int(labels.max()):
         _unknown()
     # From here on every value fits 64 signed bits; narrower types could not hold a difference.
@@ -253,7 +263,7 @@ def _looked_up(space: LabelSpace, array: NDArray[Any], labels: NDArray[Any]) -> 
     ranked = labels[order]
     place = np.searchsorted(ranked, array)
     place[place == len(ranked)] = 0
-    if len(array) and not bool((ranked[place] == array).all()):
+    if not bool((ranked[place] == array).all()):
         _unknown()
     known = np.flatnonzero([label is not None for label in space.labels])
     return known[order][place].astype(code_type(space.size))
@@ -311,14 +321,28 @@ def _arrow_kind(kind: Any) -> str:  # pyarrow.DataType
         return "text"
     if pa.types.is_nested(kind):
         return "nested"  # the name of a structure's type quotes its keys
-    return "null" if pa.types.is_null(kind) else str(kind)
+    # The digits of a decimal type are those of the labels, so only the name of a type may show.
+    return "null" if pa.types.is_null(kind) else re.split(r"[^\w ]", str(kind), maxsplit=1)[0]
 
 
 def _from_python(values: Any) -> Any:  # list or NumPy array in, pyarrow.Array out
     import pyarrow as pa
 
+    if isinstance(values, np.ndarray) and not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))  # Arrow knows this machine's byte order only
     # A list of integers beyond 2^63 is taken for one of signed ones first.
-    return _quietly(lambda: pa.array(values, from_pandas=True), lambda: pa.array(values, pa.uint64()))
+    array = _quietly(lambda: pa.array(values, from_pandas=True), lambda: pa.array(values, pa.uint64()))
+    if isinstance(values, np.ndarray) and values.dtype.kind == "U" and _shorter(array, values):
+        array = _quietly(lambda: pa.array(values.tolist()))
+    return array
+
+
+def _shorter(array: Any, values: NDArray[np.str_]) -> bool:
+    """Whether Arrow lost a part of some text: of NumPy's it reads no more than what precedes the first NUL."""
+    import pyarrow.compute as pc
+
+    length: int = pc.sum(pc.utf8_length(array), min_count=0).as_py()
+    return length != int(np.strings.str_len(values).sum())
 
 
 def _quietly(*ways: Callable[[], Any]) -> Any:  # pyarrow.Array
@@ -340,7 +364,10 @@ def _combined(array: Any) -> Any:  # pyarrow arrays
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        if pa.types.is_string_view(array.type.value_type):
+            # Arrow decodes no dictionary of these.
+            array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
+        array = _quietly(array.dictionary_decode)
     return array
 
 
@@ -359,7 +386,7 @@ def _plain(label: object) -> Label:
     if isinstance(label, str):
         if not label.isascii() and any("\ud800" <= character <= "\udfff" for character in label):
             raise LabelSpaceError(f"Expected texts that UTF-8 can write, got {label!a}.", label=label)
-        return str(label)
+        return str.__str__(label)  # of a member of an Enum, str() would give the name
     if isinstance(label, int | np.integer):
         if not -(2**63) <= int(label) < 2**63:
             raise LabelSpaceError(f"Expected integers of 64 bits, got {label}.", label=label)
