@@ -1,0 +1,46 @@
+"""The learner's side: a release in, a model out.  Nothing here can take labels.
+
+>>> import numpy as np
+>>> import labeldp as ldp
+>>> from sklearn.linear_model import LogisticRegression
+>>> X = np.random.default_rng(0).normal(size=(400, 2))
+>>> space = ldp.LabelSpace(["no", "yes"])
+>>> truth = space.decode((X[:, 0] > 0).astype(int))
+>>> release = ldp.privatize(truth, ldp.RandomizedResponse(space, epsilon=2.0), coins=ldp.SeededCoins(0))
+>>> model = ForwardCorrected(LogisticRegression()).fit(X, release)
+>>> bool((model.predict(X) == truth).mean() > 0.9)
+True
+"""
+
+from labeldp.learn.evidence import RowEvidence, posterior
+from labeldp.learn.forward import ForwardCorrected
+from labeldp.learn.gate import as_evidence
+from labeldp.learn.score import (
+    ConfusionScore,
+    Score,
+    debiased_accuracy,
+    debiased_confusion,
+    debiased_log_loss,
+    forward_log_loss,
+    score_accuracy,
+    score_forward_log_loss,
+    score_log_loss,
+)
+from labeldp.learn.unbiased import UnbiasedLogisticRegression
+
+__all__ = [
+    "ConfusionScore",
+    "ForwardCorrected",
+    "RowEvidence",
+    "Score",
+    "UnbiasedLogisticRegression",
+    "as_evidence",
+    "debiased_accuracy",
+    "debiased_confusion",
+    "debiased_log_loss",
+    "forward_log_loss",
+    "posterior",
+    "score_accuracy",
+    "score_forward_log_loss",
+    "score_log_loss",
+]
