@@ -10,7 +10,7 @@ import math
 import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from numbers import Rational, Real
+from numbers import Integral, Rational, Real
 
 from labeldp.errors import EpsilonError, LargeEpsilonWarning
 
@@ -23,6 +23,8 @@ _PLACES = 10**40
 
 #: Above this epsilon an attacker's odds may change by more than 10^21: a warning, not an error.
 ABSURD_EPSILON = 50
+#: Above this epsilon the digits of e^epsilon fill the memory: an error.
+LARGEST_EPSILON = 10**6
 
 #: Anything that may stand for a number in a public parameter.
 Number = int | float | str | Fraction | Decimal
@@ -59,6 +61,10 @@ def positive_epsilon(epsilon: object, name: str = "epsilon") -> Fraction:
     value = exact(epsilon)
     if value <= 0:
         raise EpsilonError(f"Expected {name} > 0, got {epsilon}. Choose a positive number, such as 1.", value=epsilon)
+    if value > LARGEST_EPSILON:
+        raise EpsilonError(
+            f"Expected {name} <= {LARGEST_EPSILON}, got {epsilon}. Choose a smaller number, such as 1.", value=epsilon
+        )
     if value > ABSURD_EPSILON:
         warnings.warn(
             f"{name}={epsilon} is above {ABSURD_EPSILON}: such a release hides nothing.",
@@ -127,7 +133,8 @@ def from_text(text: str) -> Fraction:
 
 def _parsed(number: Rational | Decimal | str) -> Fraction:
     try:
-        return Fraction(number)
+        # An integer of NumPy would overflow inside a fraction.
+        return Fraction(int(number)) if isinstance(number, Integral) else Fraction(number)
     except (ValueError, OverflowError, ZeroDivisionError, TypeError):
         raise EpsilonError(f"Expected a finite number, got {number!r}.", value=number) from None
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from labeldp.channels.base import TOTAL, FiniteChannel
 from labeldp.channels.table import TableChannel, to_weights
-from labeldp.errors import ShapeError, SpaceMismatchError
+from labeldp.errors import MatrixError, ShapeError, SpaceMismatchError
 from labeldp.labels import LabelSpace, code_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_CELLS: Final = 1 << 26
+_FLOAT_ERROR: Final = Fraction(1, 10**12)
 
 
 def followed_by(first: FiniteChannel, second: FiniteChannel) -> TableChannel:
@@ -79,9 +80,13 @@ def _combined(first: FiniteChannel, second: FiniteChannel, released: LabelSpace,
 
 def _rounded(joint: NDArray[np.float64], bound: Fraction | None) -> NDArray[np.int64]:
     """Round to integers within an epsilon that is known to hold: rounding may cost a mixture, but never fails."""
-    if bound == 0:
+    try:
+        return to_weights(joint, bound, coarsest=0)
+    except MatrixError:
+        # Rows differ by no more than float error, which alone exceeds the bound: rows that are alike spend nothing.
+        if bound is None or bound > _FLOAT_ERROR:
+            raise
         return to_weights(np.repeat(joint[:1], len(joint), axis=0), None)
-    return to_weights(joint, bound, coarsest=0)
 
 
 def _contexts(channel: FiniteChannel, rows: int) -> NDArray[np.intp]:

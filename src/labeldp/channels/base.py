@@ -332,6 +332,14 @@ def class_table(values: object, channel: FiniteChannel, what: str) -> NDArray[np
     return array
 
 
+def float_array(values: object) -> NDArray[np.float64]:
+    """Read public numbers as floats; texts, complex numbers and values under a mask are a TypeError."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufO" or np.ma.is_masked(values):
+        raise TypeError(f"no table of numbers: {array.dtype}")
+    return array.astype(np.float64, copy=False)
+
+
 def steps(rows: int, size: int = ROWS_PER_STEP) -> Iterator[slice]:
     """Cut rows into steps."""
     for start in range(0, rows, size):

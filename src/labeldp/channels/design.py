@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from labeldp.channels.base import float_array
 from labeldp.channels.prior import read_prior
 from labeldp.channels.table import TableChannel
 from labeldp.errors import MatrixError, PriorError
@@ -37,12 +38,15 @@ def best_channel(
         raise PriorError("Expected a prior that is not negative and sums to 1.")
     target = space if released is None else released
     size, outputs = space.size, target.size
-    worth = np.eye(size) if utility is None else np.asarray(utility, np.float64)
+    try:
+        worth = np.eye(size) if utility is None else float_array(utility)
+    except (TypeError, ValueError):
+        raise MatrixError(f"Expected a utility of shape ({size}, {outputs}), got {type(utility).__name__}.") from None
     if worth.shape != (size, outputs) or not np.isfinite(worth).all():
         raise MatrixError(f"Expected a finite utility of shape ({size}, {outputs}), got {worth.shape}.")
     # Unknowns are P(o | y) and, for each output, its smallest probability m_o: m_o <= P(o | y) <= e^eps m_o.
     # That is 2 K K' constraints instead of K^2 K'.
-    growth = float(np.exp(min(float(asked), 700.0)))
+    growth = float(np.exp(min(float(asked), _LARGEST)))
     cells = np.arange(size * outputs)
     column = size * outputs + cells % outputs
     ones = np.ones(len(cells))
@@ -78,5 +82,7 @@ def _cleaned(matrix: np.ndarray, growth: float) -> np.ndarray:
     return matrix
 
 
+#: A float cannot tell what a larger epsilon would add, and the solver refuses larger coefficients.
+_LARGEST = 34.0
 _UNUSED = 1e-9
 _REPAIRS = 50

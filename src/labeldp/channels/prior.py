@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from labeldp.channels.base import float_array
 from labeldp.channels.sets import LabelSets
 from labeldp.errors import EmptyInputError, PriorError
 from labeldp.labels import code_type
@@ -44,20 +45,28 @@ _MAX_STEPS: Final = 100
 def best_sets(labels: int, prior: object, epsilon: Fraction) -> tuple[LabelSets, bool]:
     """Return the best set for each row of ``prior``, and whether one set serves all rows."""
     table, shared = read_prior(labels, prior)
-    # e^eps overflows a float beyond 709; there every positive entry is a candidate anyway.
-    growth = math.exp(min(float(epsilon), 700.0))
+    growth = _growth(float(epsilon), table.dtype)
     search = _few_labels if labels <= _FEW else _many_labels
     rows = max(1, _CELLS // labels) * (1 if labels <= _FEW else _SCANS)
     parts = [search(table[start : start + rows], growth, start) for start in range(0, len(table), rows)]
     return LabelSets.of_parts(labels, parts), shared
 
 
+def _growth(epsilon: float, kind: np.dtype[Any]) -> float:
+    """Return e^eps as far as the prior's type tells it from 1 and from infinity: beyond, no objective can change."""
+    info = np.finfo(kind)
+    return max(math.exp(min(epsilon, math.log(float(info.max)) - 1.0)), 1.0 + float(info.eps))
+
+
 def read_prior(labels: int, prior: object) -> tuple[NDArray[Any], bool]:
     """Read a prior of shape (K,) or (n, K), float32 or float64, in memory or memory-mapped."""
     try:
-        table = prior if isinstance(prior, np.ndarray) else np.asarray(prior, np.float64)
+        # An array is not copied; of a subclass only the numbers count.
+        table = np.asarray(prior) if isinstance(prior, np.ndarray) else float_array(prior)
     except (TypeError, ValueError):
         raise PriorError(f"Expected a table of probabilities, got {type(prior).__name__}.") from None
+    if np.ma.is_masked(prior):
+        raise PriorError("Expected a probability for every label, got a table with masked values.")
     if table.dtype not in (np.float32, np.float64):
         if table.dtype.kind not in "iuf":
             raise PriorError(f"Expected probabilities, got an array of type {table.dtype}.")
@@ -100,7 +109,9 @@ def _check(block: NDArray[Any], sums: NDArray[Any], smallest: float, start: int)
 def _few_labels(block: NDArray[Any], growth: float, start: int) -> Part:
     """Newton on columns: with few labels a row is too short to be worth a loop of its own."""
     columns = np.ascontiguousarray(np.asarray(block).T)
-    _check(block, columns.sum(axis=0), float(columns.min()), start)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = columns.sum(axis=0)
+    _check(block, sums, float(columns.min()), start)
     kind = columns.dtype.type
     top = columns.max(axis=0)
     tau = top / kind(growth)
@@ -197,7 +208,9 @@ def _scan(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any],
     tops, found, number = [], _Candidates(), 0
     for first in range(0, len(block), rows):
         part = np.asarray(block[first : first + rows])
-        _check(part, part @ ones, float(part.min()), start + first)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = part @ ones
+        _check(part, sums, float(part.min()), start + first)
         top = part[np.arange(len(part)), part.argmax(axis=1)]
         tops.append(top)
         if number > _MANY * block.size:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from labeldp.channels.base import TOTAL, FiniteChannel, per_word, row_numbers
+from labeldp.channels.base import TOTAL, FiniteChannel, float_array, per_word, row_numbers
 from labeldp.channels.mixture import MixtureChannel
 from labeldp.channels.threshold import redraw_probability, resampling_extra
 from labeldp.errors import EmptyInputError, EpsilonError, LawError, ShapeError
@@ -133,8 +133,14 @@ class ResampledResponse(MixtureChannel):
 def restore_resampled(space: LabelSpace, data: dict[str, Any], columns: dict[str, NDArray[Any]]) -> FiniteChannel:
     """Rebuild a resampled response from its public parameters and columns."""
     law = np.array([[int(w) for w in row] for row in data["law"]], np.int64)
-    if law.ndim != 2 or law.shape[1] != space.size or law.min() < 0 or int(law.sum(axis=1).max()) > TOTAL:
+    if law.ndim != 2 or law.shape[1] != space.size or len(law) == 0:  # a table
+        raise LawError(f"Expected laws of {space.size} integers each.")
+    # Five weights of 2^62 sum to 2^62 in 64 bits: the sum in floats excludes that.
+    sums = law.sum(axis=1), law.sum(axis=1, dtype=np.float64)
+    if law.min() < 0 or not bool(((sums[0] <= TOTAL) & (sums[1] < 2.0 * TOTAL)).all()):
         raise LawError("Expected integer laws that sum to at most 2^62.")
+    if not data["grouped"] and len(law) != 1:
+        raise ShapeError(f"Expected one law for all rows, got {len(law)}.")
     if bool(((law.min(axis=1) == 0) & (law.sum(axis=1) < TOTAL)).any()):
         raise LawError("Expected a positive weight for every label of a law that keeps some labels.")
     groups = _read_groups(columns["group"], len(law)) if data["grouped"] else None
@@ -189,7 +195,7 @@ def _no_zero(table: NDArray[np.float64], epsilon: object) -> None:
 
 def _read_law(space: LabelSpace, law: object, groups: object) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
     try:
-        table = np.asarray(law, np.float64)
+        table = float_array(law)
     except (TypeError, ValueError):
         raise LawError(f"Expected a law of shape ({space.size},) or (G, {space.size}).") from None
     if (table.ndim == 1) != (groups is None):

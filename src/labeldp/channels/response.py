@@ -379,14 +379,25 @@ class PriorRandomizedResponse(SetResponse):
 def restore_set_response(space: LabelSpace, data: dict[str, Any], columns: dict[str, NDArray[Any]]) -> FiniteChannel:
     """Rebuild a set response from its public parameters and columns."""
     tables = tuple((int(k), int(other), int(extra)) for k, other, extra in data["tables"])
-    if "top" in data:
-        mask = np.zeros((1, space.size), bool)
-        mask[0, data["top"]] = True
-        sets, shared = LabelSets.of_mask(mask), True
-    else:
-        sets, shared = LabelSets.of_packed(columns["label_set"], space.size), False
     if any(other < 1 or extra < 0 or extra + k * other != TOTAL for k, other, extra in tables):
         raise LawError("Expected weights that sum to 2^62.")
+    counts = [k for k, _, _ in tables]
+    if counts != sorted(set(counts)) or not all(1 <= k <= space.size for k in counts):
+        raise LawError(f"Expected weights for sets of 1 .. {space.size} labels, each size once, ascending.")
+    if "top" in data:
+        top = data["top"]
+        if not all(type(code) is int and 0 <= code < space.size for code in top):
+            raise LawError(f"Expected a set of codes 0 .. {space.size - 1}.", top=top)
+        mask = np.zeros((1, space.size), bool)
+        mask[0, top] = True
+        sets, shared = LabelSets.of_mask(mask), True
+    else:
+        bits = np.asarray(columns["label_set"])
+        if bits.dtype != np.uint8 or bits.ndim != 2 or bits.shape[1] != -(-space.size // 8) or len(bits) == 0:
+            raise ShapeError(f"Expected sets of {space.size} bits, got an array of {bits.shape} and {bits.dtype}.")
+        if space.size % 8 and int(bits[:, -1].max()) >> space.size % 8:
+            raise LawError(f"Expected sets of {space.size} labels, got one with more.")
+        sets, shared = LabelSets.of_packed(bits, space.size), False
     if not set(np.unique(sets.sizes).tolist()) <= {k for k, _, _ in tables}:
         raise ShapeError("Expected weights for every size of set.")
     family = TopKRandomizedResponse if shared else PriorRandomizedResponse

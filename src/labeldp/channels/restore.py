@@ -8,7 +8,7 @@ from labeldp.channels.base import TOTAL, FiniteChannel
 from labeldp.channels.resampled import restore_resampled
 from labeldp.channels.response import RandomizedResponse, restore_set_response
 from labeldp.channels.table import restore_table
-from labeldp.errors import LawError, ReleaseFileError
+from labeldp.errors import LabeldpError, LawError, ReleaseFileError
 from labeldp.labels import LabelSpace
 
 if TYPE_CHECKING:
@@ -22,13 +22,21 @@ if TYPE_CHECKING:
 def restore_channel(data: dict[str, Any], columns: dict[str, NDArray[Any]]) -> FiniteChannel:
     """Return the channel whose ``public()`` and ``row_columns()`` these are."""
     family = data.get("family")
-    if family not in _RESTORERS:
+    if not isinstance(family, str) or family not in _RESTORERS:
         raise ReleaseFileError(
             f"Expected a channel of a known family ({', '.join(_RESTORERS)}), got {family!r}. "
             "A newer version of labeldp may be needed.",
             family=family,
         )
-    return _RESTORERS[family](LabelSpace.from_json(data["space"]), data, columns)
+    try:
+        return _RESTORERS[family](LabelSpace.from_json(data["space"]), data, columns)
+    except LabeldpError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError) as problem:
+        raise ReleaseFileError(
+            f"Expected the parameters of a channel of the family {family}, got something else: {problem!r}",
+            family=family,
+        ) from problem
 
 
 def _restore_response(space: LabelSpace, data: dict[str, Any], _columns: dict[str, NDArray[Any]]) -> FiniteChannel:

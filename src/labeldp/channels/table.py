@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from labeldp.channels.base import TOTAL, FiniteChannel, class_table, code_array, per_word, row_numbers
+from labeldp.channels.base import (
+    TOTAL,
+    FiniteChannel,
+    class_table,
+    code_array,
+    float_array,
+    per_word,
+    row_numbers,
+)
 from labeldp.channels.correct import full_rank, table_correction, warn_of_bias
 from labeldp.errors import EmptyInputError, EpsilonError, MatrixError, ShapeError
 from labeldp.exact import exp_bounds, log_up, positive_epsilon
@@ -62,15 +70,16 @@ class TableChannel(FiniteChannel):
         groups: NDArray[Any] | None = None,
     ) -> TableChannel:
         """Build from integer tables (K, K') or (G, K, K') whose rows sum to 2^62."""
-        table = np.array(weights, np.int64)
-        table = table[None] if table.ndim == 2 else table  # one table
+        table = _read_weights(weights)
         target = space if released is None else released
-        if table.ndim != 3 or table.shape[1:] != (space.size, target.size):  # (G, K, K')
+        if table.ndim != 3 or table.shape[1:] != (space.size, target.size) or len(table) == 0:  # (G, K, K')
             raise MatrixError(f"Expected tables of shape ({space.size}, {target.size}), got {table.shape}.")
         # Five weights of 2^62 sum to 2^62 in 64 bits: the sum in floats excludes that.
         sums = table.sum(axis=2), table.sum(axis=2, dtype=np.float64)
         if table.min() < 0 or not bool(((sums[0] == TOTAL) & (sums[1] < 2.0 * TOTAL)).all()):
             raise MatrixError("Expected integer weights that are not negative, every row summing to 2^62.")
+        if groups is None and len(table) != 1:
+            raise MatrixError(f"Expected one table for all rows, or groups= naming each row's; got {len(table)}.")
         if groups is not None:
             groups = np.array(groups)
             if groups.ndim != 1 or groups.dtype.kind not in "iu":
@@ -315,9 +324,20 @@ def _float_ratio(matrix: NDArray[np.float64]) -> float:
         return float(np.log(columns.max(axis=0) / columns.min(axis=0)).max())
 
 
+def _read_weights(weights: object) -> NDArray[np.int64]:
+    try:
+        given = np.asarray(weights)
+        table = np.array(weights, np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise MatrixError(f"Expected tables of integers below 2^63, got {type(weights).__name__}.") from None
+    if given.dtype.kind not in "iuO" or not bool((given == table).all()):
+        raise MatrixError(f"Expected tables of integers, got {given.dtype}.")
+    return table[None] if table.ndim == 2 else table  # one table
+
+
 def _read_matrix(matrix: object, rows: int, columns: int) -> NDArray[np.float64]:
     try:
-        table = np.asarray(matrix, np.float64)
+        table = float_array(matrix)
     except (TypeError, ValueError):
         raise MatrixError(f"Expected a matrix of shape ({rows}, {columns}), got {type(matrix).__name__}.") from None
     if table.shape != (rows, columns):
