@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hmac
 import math
-import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -206,7 +205,9 @@ class Ledger:
         _check_texts(dataset=dataset, part=part)
         wanted = None if budget is None else Budget.of(budget)
         _check_bytes(ids_digest=ids_digest)
-        rows = operator.index(rows)
+        if isinstance(rows, bool) or not isinstance(rows, int | np.integer):
+            raise InputError(f"Expected a whole number of rows, got {rows!r}.", value=rows)
+        rows = int(rows)
         if rows < 1:
             raise EmptyInputError(f"Expected at least one row in part {part!r} of {dataset!r}, got {rows}.", rows=rows)
         with self._transaction():
@@ -438,7 +439,9 @@ class Ledger:
 
     def kept(self, entry: Entry) -> object | None:
         """Return what was kept for an entry, or None."""
-        return self._kept.get(entry.release_id)
+        self._check_entry(entry)
+        with self._turn():
+            return self._kept.get(entry.release_id)
 
     def _check_entry(self, entry: Entry) -> None:
         identity = (entry.dataset, entry.version, entry.part, entry.digest.hex())

@@ -50,7 +50,7 @@ def gaussian_delta_in_range(delta: object) -> Fraction:
     value = delta_in_range(delta)
     if value < SMALLEST_DELTA:
         raise EpsilonError(
-            f"Expected delta >= 1e-100 for Gaussian noise, got {delta}. For delta=0 use discrete Laplace noise.",
+            f"Expected delta >= {float(SMALLEST_DELTA):g} for Gaussian noise, got {delta}. For delta=0 use discrete Laplace noise.",
             value=delta,
         )
     return value
