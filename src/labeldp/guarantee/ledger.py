@@ -28,6 +28,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
+import numpy as np
+
 from labeldp.errors import (
     AccountMismatchError,
     BoundaryError,
@@ -58,7 +60,6 @@ from labeldp.guarantee.store import Store, atomic
 from labeldp.guarantee.value import Charge
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from labeldp.exact import Number
