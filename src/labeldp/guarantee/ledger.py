@@ -441,7 +441,7 @@ class Ledger:
     def kept(self, entry: Entry) -> object | None:
         """Return what was kept for an entry, or None."""
         self._check_entry(entry)
-        with self._turn():
+        with self._store.turn():
             return self._kept.get(entry.release_id)
 
     def _check_entry(self, entry: Entry) -> None:
