@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+from labeldp.errors import InputError
 from labeldp.guarantee.value import Estimate, Guarantee
 
 if TYPE_CHECKING:
@@ -58,12 +59,21 @@ class Stamp:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Stamp:
-        """Read what :meth:`to_json` wrote."""
+        """Read what :meth:`to_json` wrote, and refuse facts that no release could have."""
         facts = {name: value for name, value in data.items() if name not in ("guarantee", "estimate")}
         promise = (
             Guarantee.from_json(data["guarantee"]) if "guarantee" in data else Estimate.from_json(data["estimate"])
         )
-        return Stamp(guarantee=promise, **facts)
+        stamp = Stamp(guarantee=promise, **facts)
+        texts = {**facts, "ledger_head": stamp.ledger_head or "", "release_id": stamp.release_id or ""}
+        owned = texts.pop("labels_per_person", None)
+        if not all(isinstance(value, str) for value in texts.values()):
+            raise InputError("Expected texts for the facts about a release.")
+        if owned is not None and (type(owned) is not int or owned < 1):
+            raise InputError(f"Expected at least one label a person, got {owned!r}.")
+        if stamp.coins == "seeded" and isinstance(promise, Guarantee):
+            raise InputError("Expected no guarantee where the coins were seeded.")
+        return stamp
 
 
 class Release(ABC):

@@ -2,7 +2,7 @@
 
 The manifest holds public facts only: what kind of release, channel or noise, guarantee, label space, provenance.
 The seal beside it is a digest of manifest and columns: it finds damage and careless edits.  What it cannot find is
-found by checking the content: weights must sum, and the promised epsilon must be that of the channel.
+found by checking the content: weights must sum, and no promise may exceed what the channel or the noise holds.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
 from labeldp.channels import restore_channel
-from labeldp.errors import LabeldpError, ReleaseFileError
-from labeldp.guarantee.value import Guarantee
+from labeldp.errors import EmptyInputError, ReleaseFileError
+from labeldp.exact import float_up
+from labeldp.guarantee.value import Estimate, Guarantee
+from labeldp.noise import delta_of_counts, guarantee_of_counts
 from labeldp.release.base import Release, Stamp
 from labeldp.release.columns import content_digest, id_column, label_codes, row_parameters, type_name
-from labeldp.release.rows import RowRelease, TableRelease
-from labeldp.release.statistics import restore_counts, restore_vector
+from labeldp.release.rows import LabelledRelease, RowRelease, TableRelease
+from labeldp.release.statistics import CountRelease, restore_counts, restore_vector
 
 FORMAT: Final = "labeldp release"
 #: Files of another version are refused; a reader for every past version stays.
@@ -32,6 +35,12 @@ FORMAT_VERSION: Final = 1
 _MANIFEST: Final = b"labeldp"
 _SEAL: Final = b"labeldp.seal"
 _CSV: Final = (".csv", ".csv.gz")
+_ALTERED: Final = "The manifest was altered."
+#: How much two floats may differ that were computed of one thing on two ways.
+_ROUNDED: Final = 1e-6
+
+#: A manifest, its text as it was sealed, the seal, and the columns.
+_Sealed = tuple[dict[str, Any], bytes, str, pa.Table]
 
 
 def manifest_of(release: Release) -> tuple[dict[str, Any], pa.Table]:
@@ -52,62 +61,60 @@ def manifest_of(release: Release) -> tuple[dict[str, Any], pa.Table]:
 def write_release(release: Release, path: str | os.PathLike[str]) -> None:
     """Write a release atomically, in the format that the file's ending names."""
     manifest, table = manifest_of(release)
+    if not table.num_rows:
+        raise EmptyInputError("Expected something to write, got a release of no rows.")
     text = _canonical(manifest)
     seal = _sealed(text, table)
     target = Path(path)
     if target.name.endswith(_CSV):
-        sidecar = json.dumps({"manifest": manifest, "seal": seal}, indent=1, sort_keys=True).encode()
-        # The sidecar comes first: a CSV file that exists always has its manifest.
-        write_atomically(_sidecar(target), lambda file: file.write_bytes(sidecar))
-        write_atomically(target, lambda file: _write_csv(table, file, packed=target.name.endswith(".gz")))
+        packed = target.name.endswith(".gz")
+
+        def write(file: Path) -> None:
+            _write_csv(table, file, manifest, packed=packed)
+            # The sidecar comes first: a CSV file that exists always has its manifest.
+            write_atomically(_sidecar(target), lambda beside: beside.write_bytes(_sidecar_bytes(manifest, seal)))
+
+        write_atomically(target, write)
     else:
         import pyarrow.parquet as pq
 
         described = table.replace_schema_metadata({_MANIFEST: text, _SEAL: seal.encode()})
-        write_atomically(target, lambda file: pq.write_table(described, file, compression="zstd"))
+        write_atomically(
+            target, lambda file: pq.write_table(described, file, compression="zstd", write_page_checksum=True)
+        )
 
 
 def read_release(path: str | os.PathLike[str]) -> Release:
     """Read a release file, and refuse one that is damaged, altered, or promises more than its channel holds."""
     source = Path(path)
-    if not source.exists():
-        raise ReleaseFileError(f"Expected a release file, {source} does not exist.", path=str(source))
+    if not source.is_file():
+        raise ReleaseFileError(f"Expected a release file, {source} is none.", path=str(source))
     try:
-        text, seal, table = _read_csv(source) if source.name.endswith(_CSV) else _read_parquet(source)
-    except (pa.ArrowException, OSError, KeyError, ValueError, EOFError) as problem:
+        manifest, text, seal, table = (_read_csv if source.name.endswith(_CSV) else _read_parquet)(source)
+        sealed = _sealed(text, table)
+    except ReleaseFileError:
+        raise
+    except Exception as problem:  # whatever damage makes a reader say
         raise ReleaseFileError(
             f"Expected a release written by labeldp, {source} is something else or is truncated: "
             f"{type(problem).__name__}.",
             path=str(source),
         ) from problem
-    if _sealed(text, table) != seal:
-        raise ReleaseFileError(
-            f"Expected {source} as it was written; its manifest or its columns were altered since. "
-            "Ask the owner for the file again.",
-            path=str(source),
-        )
-    manifest = json.loads(text)
-    if manifest.get("format") != FORMAT or manifest.get("format_version") != FORMAT_VERSION:
-        raise ReleaseFileError(
-            f"Expected format version {FORMAT_VERSION}, {source} has {manifest.get('format_version')!r}. "
-            "Use the version of labeldp that wrote it, or a newer one.",
-            path=str(source),
-        )
+    if sealed != seal:
+        _refuse_altered(source)
     try:
         release = _restored(manifest, table)
-    except ReleaseFileError:
-        raise
-    except (LabeldpError, KeyError, TypeError, ValueError, IndexError, pa.ArrowException) as problem:
+        _check_promise(release)
+    except Exception as problem:  # the seal is no proof of sense: anybody can make one
         raise ReleaseFileError(
             f"Expected a consistent release, {source} is not: {problem}", path=str(source)
         ) from problem
-    _check_promise(release, source)
     return release
 
 
 def write_atomically(target: Path, write: Callable[[Path], object]) -> None:
     """Write beside the target, sync, and rename: the target is complete or as it was before."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     os.close(handle)
     part = Path(name)
     try:
@@ -128,16 +135,16 @@ def write_atomically(target: Path, write: Callable[[Path], object]) -> None:
 def _restored(manifest: dict[str, Any], table: pa.Table) -> Release:
     stamp = Stamp.from_json(manifest["stamp"])
     if manifest["rows"] != table.num_rows:
-        raise ReleaseFileError(f"Expected {manifest['rows']} rows, the file has {table.num_rows}: it is truncated.")
+        raise ReleaseFileError(f"it has {table.num_rows} rows of {manifest['rows']}: it is truncated.")
     if manifest["kind"] in ("histogram", "bags"):
         return restore_counts(manifest, table, stamp)
     if manifest["kind"] == "vector":
         return restore_vector(manifest, table, stamp)
     if manifest["kind"] not in ("rows", "table"):
-        raise ReleaseFileError(f"Expected a known kind of release, got {manifest['kind']!r}.")
+        raise ReleaseFileError(f"{manifest['kind']!r} is no known kind of release.")
     channel = restore_channel(manifest["channel"], row_parameters(table))
     if channel.rows is not None and channel.rows != table.num_rows:
-        raise ReleaseFileError("Expected as many channel parameters as rows.")
+        raise ReleaseFileError("it has not as many channel parameters as rows.")
     codes = label_codes(channel.released_space, table.column(stamp.column))
     named = table.column(stamp.id_column) if manifest["ids"] is not None else None
     ids = id_column(manifest["ids"], named)
@@ -146,54 +153,134 @@ def _restored(manifest: dict[str, Any], table: pa.Table) -> Release:
     return TableRelease(codes, channel, table.select(manifest["features"]), stamp, ids)
 
 
-def _check_promise(release: Release, source: Path) -> None:
-    """Refuse a row release that promises a smaller epsilon than its own channel has."""
-    if not isinstance(release, RowRelease) or not isinstance(release.guarantee, Guarantee):
+def _check_promise(release: Release) -> None:
+    """Refuse a release that promises more than the channel or the noise it carries."""
+    promise: Guarantee | Estimate | None = release.guarantee
+    if isinstance(promise, Estimate):
+        inner = promise.guarantee
+        if inner is not None and promise != Estimate.of(inner, promise.why):
+            raise ReleaseFileError("its estimate is not the one it was made of. The manifest was altered.")
+        promise = inner
+    held = _held(release)
+    if promise is None or held is None:
         return
-    held = release.channel.epsilon_exact
-    promised = release.guarantee.loss.pure
-    if held is None or (promised is not None and promised < held):
-        raise ReleaseFileError(
-            f"Expected a promise that the channel of {source} keeps; the channel's epsilon is "
-            f"{release.channel.epsilon:.9g}. The manifest was altered.",
-            path=str(source),
-        )
+    pure, curve = held
+    stated = promise.loss.pure
+    if stated is not None and (pure is None or stated < pure):
+        shown = "infinite" if pure is None else f"{float_up(pure):.9g}"
+        raise ReleaseFileError(f"it promises epsilon <= {float_up(stated):.9g}, and holds {shown} only. {_ALTERED}")
+    if promise.trust == "peers":
+        return  # what peers add is not in the channel
+    for epsilon in [0.0] + [float(pure or 1) * share for share in (0.25, 0.5, 0.75, 0.99, 0.9999)]:
+        if promise.loss.delta(epsilon) < curve(epsilon) * (1 - _ROUNDED) - _ROUNDED**2:
+            raise ReleaseFileError(f"it promises a smaller delta at epsilon = {epsilon:.6g} than it holds. {_ALTERED}")
 
 
-def _read_parquet(source: Path) -> tuple[bytes, str, pa.Table]:
+def _held(release: Release) -> tuple[Fraction | None, Callable[[float], float]] | None:
+    """Return pure epsilon and the curve of delta that a release has by what it carries; None where that says nothing.
+
+    The sensitivity of a vector is not in its file.
+    """
+    if isinstance(release, LabelledRelease):
+        loss = release.channel.guarantee.loss
+        return loss.pure, loss.delta
+    if isinstance(release, CountRelease):
+        classes = release.space.size
+        loss = guarantee_of_counts(release.noise, classes).loss
+        if loss.pure is None:
+            # The law of a wide Gaussian is abbreviated by chords above it; exactly, it is below them.
+            return None, lambda epsilon: delta_of_counts(release.noise, epsilon, classes)
+        return loss.pure, loss.delta
+    return None
+
+
+def _read_parquet(source: Path) -> _Sealed:
     import pyarrow.parquet as pq
 
-    table = pq.read_table(source)
-    metadata = table.schema.metadata or {}
-    return metadata[_MANIFEST], metadata[_SEAL].decode(), table.replace_schema_metadata(None)
+    # One file: read_table would take a folder of files as well.
+    with pq.ParquetFile(source, page_checksum_verification=True) as file:
+        # Arrow keeps a second copy of the metadata, inside its own schema.
+        metadata, copy = file.metadata.metadata or {}, file.schema_arrow.metadata or {}
+        text, seal = metadata[_MANIFEST], metadata[_SEAL]
+        manifest = _described(json.loads(text), source)
+        if (text, seal) != (copy.get(_MANIFEST), copy.get(_SEAL)):
+            _refuse_altered(source)
+        table = file.read()
+    return manifest, text, seal.decode(), table.replace_schema_metadata(None)
 
 
-def _write_csv(table: pa.Table, file: Path, *, packed: bool) -> None:
+def _described(manifest: Any, source: Path) -> dict[str, Any]:  # whatever was in the file
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ReleaseFileError(f"Expected a release written by labeldp, {source} is something else.", path=str(source))
+    version = manifest.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:  # True is equal to 1
+        raise ReleaseFileError(
+            f"Expected format version {FORMAT_VERSION}, {source} has {version!r}. "
+            "Use the version of labeldp that wrote it, or a newer one.",
+            path=str(source),
+        )
+    return manifest
+
+
+def _refuse_altered(source: Path) -> NoReturn:
+    raise ReleaseFileError(
+        f"Expected {source} as it was written; its manifest or its columns were altered since. "
+        "Ask the owner for the file again.",
+        path=str(source),
+    )
+
+
+def _write_csv(table: pa.Table, file: Path, manifest: dict[str, Any], *, packed: bool) -> None:
+    """Write CSV, and find out now, not when it is opened, what CSV cannot hold."""
     import pyarrow.csv as pc
 
     plain = pa.table({name: _printable(table.column(name)) for name in table.column_names})
-    with pa.output_stream(file, compression="gzip" if packed else None) as stream:
-        pc.write_csv(plain, stream)
+    try:
+        with pa.output_stream(file, compression="gzip" if packed else None) as stream:
+            pc.write_csv(plain, stream)
+        kept = content_digest(_csv_table(file, manifest, packed=packed)) == content_digest(table)
+    except (pa.ArrowException, ValueError, KeyError):
+        kept = False
+    if not kept:
+        kinds = ", ".join(f"{name} ({kind})" for name, kind in manifest["columns"])
+        raise ReleaseFileError(f"Expected columns that CSV can hold, got {kinds}. Write a Parquet file instead.")
 
 
-def _read_csv(source: Path) -> tuple[bytes, str, pa.Table]:
+def _read_csv(source: Path) -> _Sealed:
+    beside = _sidecar(source)
+    if not beside.is_file():
+        raise ReleaseFileError(
+            f"Expected a release written by labeldp, {source} lacks its manifest {beside.name}.", path=str(source)
+        )
+    data = beside.read_bytes()
+    sidecar = json.loads(data)
+    manifest, seal = _described(sidecar["manifest"], source), sidecar["seal"]
+    if data != _sidecar_bytes(manifest, seal):
+        _refuse_altered(source)
+    table = _csv_table(source, manifest, packed=source.name.endswith(".gz"))
+    return manifest, _canonical(manifest), seal, table
+
+
+def _csv_table(file: Path, manifest: dict[str, Any], *, packed: bool) -> pa.Table:
+    import gzip
+
     import pyarrow.csv as pc
 
-    sidecar = json.loads(_sidecar(source).read_bytes())
-    manifest = sidecar["manifest"]
+    # Python's reader asks for the checksum at the end of a packed file.
+    text = gzip.decompress(file.read_bytes()) if packed else file.read_bytes()
+    if not text.endswith(b"\n"):
+        raise EOFError("the last line is not complete")
     kinds = {name: _arrow_type(kind) for name, kind in manifest["columns"]}
     read_as = {name: pa.large_string() if _is_printed(k) else k for name, k in kinds.items()}
     options = pc.ConvertOptions(
         column_types=read_as, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
-    with pa.input_stream(source, compression="gzip" if source.name.endswith(".gz") else None) as stream:
-        table = pc.read_csv(
-            stream,
-            parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            convert_options=options,
-        )
-    columns = {name: _from_printable(table.column(name), kind) for name, kind in kinds.items()}
-    return _canonical(manifest), sidecar["seal"], pa.table(columns)
+    table = pc.read_csv(
+        pa.BufferReader(text),
+        parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=options,
+    )
+    return pa.table({name: _from_printable(table.column(name), kind) for name, kind in kinds.items()})
 
 
 def _printable(column: pa.ChunkedArray) -> Any:  # pyarrow arrays
@@ -231,6 +318,10 @@ def _canonical(manifest: dict[str, Any]) -> bytes:
 
 def _sealed(manifest: bytes, table: pa.Table) -> str:
     return hashlib.sha256(hashlib.sha256(manifest).digest() + content_digest(table).encode()).hexdigest()
+
+
+def _sidecar_bytes(manifest: dict[str, Any], seal: str) -> bytes:
+    return json.dumps({"manifest": manifest, "seal": seal}, indent=1, sort_keys=True).encode()
 
 
 def _sidecar(path: Path) -> Path:

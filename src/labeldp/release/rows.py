@@ -11,6 +11,8 @@ from labeldp.errors import ShapeError
 from labeldp.release.base import Release, Stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -29,6 +31,9 @@ class LabelledRelease(Release):
     codes: Codes
     channel: FiniteChannel
     ids: RowIds | None
+
+    def __post_init__(self) -> None:
+        self.codes.flags.writeable = False
 
     @property
     def space(self) -> LabelSpace:
@@ -71,11 +76,18 @@ class LabelledRelease(Release):
         return labels if dtype is None else labels.astype(dtype)
 
     @final
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.labels)
+
+    @final
     def __getitem__(self, rows: Any) -> Any:  # a label or a release
         if isinstance(rows, tuple):
-            rows = next(part for part in rows if part is not Ellipsis)
-        if isinstance(rows, int | np.integer):
-            return self.labels[rows]
+            named = [part for part in rows if part is not Ellipsis]
+            if len(named) > 1:
+                raise ShapeError(f"Expected one index, since a release has one dimension, got {len(named)}.")
+            rows = named[0] if named else slice(None)
+        if np.ndim(rows) == 0 and np.asarray(rows).dtype.kind in "iu":
+            return self.channel.released_space.decode(self.codes[rows])
         places = np.arange(len(self))[rows]
         if places.ndim != 1:
             raise ShapeError(f"Expected rows by position, slice or mask, got an index of shape {places.shape}.")

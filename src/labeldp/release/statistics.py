@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, final
@@ -15,11 +16,65 @@ from labeldp.noise import IntegerNoise, noise_from_json
 from labeldp.release.base import Release, Stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
 
-class CountRelease(Release):
+class StatisticRelease(Release):
+    """A release of numbers: behaves as their array, and a part of it is plain numbers.
+
+    What is computed from a release costs nothing more, and needs no stamp.
+    """
+
+    @property
+    @abstractmethod
+    def _numbers(self) -> NDArray[Any]:
+        """The released numbers."""
+
+    @final
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    @final
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the released numbers."""
+        return self._numbers.shape
+
+    @final
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._numbers.ndim
+
+    @final
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the released numbers."""
+        return self._numbers.dtype
+
+    @final
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @final
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._numbers)
+
+    @final
+    def __getitem__(self, places: Any) -> Any:  # a number or an array
+        return self._numbers[places]
+
+    @final
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._numbers, dtype=dtype, copy=copy)
+
+
+class CountRelease(StatisticRelease):
     """Noisy label counts of sets of rows that were formed without the labels.
 
     ``counts[set, label]`` are integers and may be negative; ``sizes`` are the true, public sizes of the sets.
@@ -45,12 +100,9 @@ class CountRelease(Release):
         return self.noise.variance
 
     @final
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    @final
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.counts, dtype=dtype, copy=copy)
+    @property
+    def _numbers(self) -> NDArray[np.int64]:
+        return self.counts
 
     @final
     def __repr__(self) -> str:
@@ -113,7 +165,7 @@ class BagRelease(CountRelease):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class VectorRelease(Release):
+class VectorRelease(StatisticRelease):
     """A noisy integer statistic on a public grid: ``values`` times ``step`` estimates it."""
 
     kind = "vector"
@@ -138,8 +190,9 @@ class VectorRelease(Release):
         """The noisy statistic in its own unit."""
         return np.asarray(self.values * float(self.step), np.float64)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.statistic, dtype=dtype, copy=copy)
+    @property
+    def _numbers(self) -> NDArray[np.float64]:
+        return self.statistic
 
     def to_table(self) -> tuple[dict[str, Any], pa.Table]:
         """Return the grid, the noise law and the values."""
@@ -161,9 +214,15 @@ def restore_counts(facts: dict[str, Any], table: pa.Table, stamp: Stamp) -> Coun
     counts = np.column_stack([table.column(f"count_{c}").to_numpy() for c in range(space.size)]).astype(np.int64)
     sizes = table.column("size").to_numpy().astype(np.int64)
     noise = noise_from_json(facts["noise"])
-    if "rows" in table.column_names:
-        return BagRelease(space, counts, sizes, noise, _bag_of_row(table.column("rows")), stamp, facts["paired"])
-    return HistogramRelease(space, counts, sizes, noise, stamp, facts["paired"])
+    paired = facts["paired"]
+    if paired is not False and not (paired is True and space.size == 2 and (counts.sum(axis=1) == sizes).all()):
+        raise ShapeError("Expected pairs of counts that sum to the public sizes.")
+    if facts["kind"] == "histogram":
+        return HistogramRelease(space, counts, sizes, noise, stamp, paired)
+    bags = _bag_of_row(table.column("rows"))
+    if not np.array_equal(np.bincount(bags, minlength=len(sizes)), sizes):
+        raise ShapeError("Expected bags of the public sizes.")
+    return BagRelease(space, counts, sizes, noise, bags, stamp, paired)
 
 
 def _bag_of_row(column: pa.ChunkedArray) -> NDArray[np.int64]:
