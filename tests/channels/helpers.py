@@ -41,6 +41,7 @@ BAD_EPSILONS: list[Any] = [*NO_NUMBERS, 0, 0.0, -0.0, -1, "-1", F(-1, 10**9), 1e
 ATTAINABLE = 16
 #: What a claimed epsilon may exceed the true one by: it is rounded up to 40 places.
 ROUNDED = F(1, 10**39)
+NOTHING = F(0)
 
 _INTERVALS = MPIntervalContext()
 _INTERVALS.prec = 256
@@ -80,7 +81,7 @@ def largest_ratio(table: Any) -> Fraction | None:
 
 
 def complaint(
-    channel: FiniteChannel, epsilon: Any, *, spends: bool = True, slack: Fraction = F(0)
+    channel: FiniteChannel, epsilon: Any, *, spends: bool = True, slack: Fraction = NOTHING
 ) -> tuple[str, float] | None:
     """What is wrong with the tables of a channel that was made for an epsilon; None if nothing is.
 

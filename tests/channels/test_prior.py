@@ -499,7 +499,7 @@ def test_what_is_no_prior_is_refused(what: str) -> None:
     """Whatever is not rows of probabilities raises an error that says what was expected."""
     prior, error = BAD_PRIORS[what]
 
-    with pytest.raises(error, match="^Expected "):
+    with pytest.raises(error, match=r"^Expected "):
         PriorRandomizedResponse(space(3), 1.0, prior)
 
 
@@ -521,7 +521,7 @@ def test_a_bad_row_is_named(size: int, value: float, problem: str, kind: type) -
 @pytest.mark.parametrize("epsilon", BAD_EPSILONS, ids=repr)
 def test_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
     """Zero, negative, non-finite, absurd and non-numeric epsilons are refused."""
-    with pytest.raises(EpsilonError, match="^Expected "):
+    with pytest.raises(EpsilonError, match=r"^Expected "):
         PriorRandomizedResponse(space(3), epsilon, _HALF)
 
 
@@ -544,5 +544,5 @@ def test_labels_of_another_number_are_refused() -> None:
     assert (3, 4) == (caught.value.context["expected"], caught.value.context["got"])
     with pytest.raises(ShapeError, match="Expected 3 rows"):
         channel.plan(public(3, rows=2))
-    with pytest.raises(SpaceMismatchError, match="^Expected labels of"):
+    with pytest.raises(SpaceMismatchError, match=r"^Expected labels of"):
         channel.plan(public(4, rows=3))

@@ -301,7 +301,7 @@ BAD_LAWS: dict[str, Any] = {
 @pytest.mark.parametrize("given", [{"epsilon": 1.0}, {"keep": 0.5}], ids=["epsilon", "keep"])
 def test_what_is_no_law_is_refused(what: str, given: dict[str, float]) -> None:
     """Whatever is not one positive law raises a LawError that says what was expected."""
-    with pytest.raises(LawError, match="^Expected "):
+    with pytest.raises(LawError, match=r"^Expected "):
         ResampledResponse(space(3), BAD_LAWS[what], **given)
 
 
@@ -317,14 +317,14 @@ def test_a_zero_is_named() -> None:
 @pytest.mark.parametrize("epsilon", BAD_EPSILONS, ids=repr)
 def test_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
     """Zero, negative, non-finite, absurd and non-numeric epsilons are refused."""
-    with pytest.raises(EpsilonError, match="^Expected "):
+    with pytest.raises(EpsilonError, match=r"^Expected "):
         ResampledResponse(space(3), LAW, epsilon)
 
 
 @pytest.mark.parametrize("keep", [*NO_NUMBERS, 1, 1.0, "1", 1.5, -0.1, F(-1, 10**9)], ids=repr)
 def test_what_is_no_probability_of_keeping_is_refused(keep: Any) -> None:
     """``keep`` below 0, 1 or more, and what is no number are refused."""
-    with pytest.raises(EpsilonError, match="^Expected "):
+    with pytest.raises(EpsilonError, match=r"^Expected "):
         ResampledResponse(space(3), LAW, keep=keep)
 
 
@@ -354,13 +354,13 @@ def test_exactly_one_of_epsilon_and_keep_is_given() -> None:
 )
 def test_what_are_no_groups_is_refused(groups: Any, error: type[InputError]) -> None:
     """Groups are integers, one a row, each the number of a law."""
-    with pytest.raises(error, match="^Expected "):
+    with pytest.raises(error, match=r"^Expected "):
         ResampledResponse(space(3), [LAW, LAW], 1.0, groups=groups)
 
 
 def test_one_law_has_no_groups() -> None:
     """Groups without a table of laws are refused: what would they choose from?"""
-    with pytest.raises(LawError, match="^Expected one law"):
+    with pytest.raises(LawError, match=r"^Expected one law"):
         ResampledResponse(space(3), LAW, 1.0, groups=[0, 0])
 
 
@@ -370,5 +370,5 @@ def test_labels_of_another_number_are_refused() -> None:
 
     with pytest.raises(ShapeError, match="Expected 3 rows"):
         grouped.plan(public(3, rows=2))
-    with pytest.raises(SpaceMismatchError, match="^Expected labels of"):
+    with pytest.raises(SpaceMismatchError, match=r"^Expected labels of"):
         ResampledResponse(space(3), LAW, 1.0).plan(public(2, rows=2))

@@ -300,23 +300,23 @@ def test_variance_grows_as_epsilon_falls() -> None:
 @pytest.mark.parametrize("epsilon", BAD_EPSILONS, ids=repr)
 def test_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
     """Zero, negative, non-finite, absurd and non-numeric epsilons raise one type of error, which is a ValueError."""
-    with pytest.raises(EpsilonError, match="^Expected "):
+    with pytest.raises(EpsilonError, match=r"^Expected "):
         RandomizedResponse(space(3), epsilon)
-    with pytest.raises(EpsilonError, match="^Expected "):
+    with pytest.raises(EpsilonError, match=r"^Expected "):
         TopKRandomizedResponse(space(3), epsilon, [0, 1])
 
 
 @pytest.mark.parametrize("keep", [*NO_NUMBERS, 0, 0.3, -0.5, 1, 1.0, 1.5], ids=repr)
 def test_what_is_no_probability_of_keeping_is_refused(keep: Any) -> None:
     """``keep`` below 1/K, 1 or more, and what is no number are refused."""
-    with pytest.raises(EpsilonError, match="^Expected "):
+    with pytest.raises(EpsilonError, match=r"^Expected "):
         RandomizedResponse(space(3), keep=keep)
 
 
 @pytest.mark.parametrize("flip", [*NO_NUMBERS, 0, -0.5, 0.7, 1, 1.5], ids=repr)
 def test_what_is_no_probability_of_flipping_is_refused(flip: Any) -> None:
     """``flip`` of 0 or less, above 1 - 1/K, and what is no number are refused."""
-    with pytest.raises(EpsilonError, match="^Expected "):
+    with pytest.raises(EpsilonError, match=r"^Expected "):
         RandomizedResponse(space(3), flip=flip)
 
 
@@ -373,7 +373,7 @@ def test_a_channel_serves_its_own_label_space_only() -> None:
     """A plan for labels of another space is refused before anything is drawn; any number of rows is fine."""
     channel = RandomizedResponse(space(3), 1.0)
 
-    with pytest.raises(SpaceMismatchError, match="^Expected labels of"):
+    with pytest.raises(SpaceMismatchError, match=r"^Expected labels of"):
         channel.plan(public(4, rows=2))
     assert channel.guarantee == channel.plan(public(3, rows=2)).guarantee
 

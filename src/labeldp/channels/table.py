@@ -285,12 +285,13 @@ def to_weights(matrix: NDArray[np.float64], epsilon: Fraction | None, coarsest: 
     law = matrix.mean(axis=0, keepdims=True)
     if _meets(plain, bound):
         return plain
-    for power in range(60, coarsest, -1):
+    ratio = _float_ratio(matrix)
+    # A zero where other labels have none is no float error.
+    for power in range(60, coarsest, -1) if ratio < np.inf else ():
         share = 2.0**-power
         mixed = _integer_rows((1.0 - share) * matrix + share * law)
         if _meets(mixed, bound):
             return mixed
-    ratio = _float_ratio(matrix)
     raise MatrixError(
         f"Expected a matrix whose epsilon is at most {float(epsilon):.9g}, got one of {ratio:.9g}. "
         "Ask for its own epsilon, or mix its rows.",
