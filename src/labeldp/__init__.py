@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from labeldp.guarantee.ledger import Budget, Ledger
     from labeldp.guarantee.value import Estimate, Guarantee
     from labeldp.labels import LabelSpace, RawLabels
-    from labeldp.mechanisms import LabelHistogram
+    from labeldp.mechanisms import BagCounts, LabelHistogram
     from labeldp.noise import DiscreteGaussian, DiscreteLaplace
     from labeldp.release import (
         BagRelease,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "BagCounts": "mechanisms",
     "BagRelease": "release",
     "Budget": "guarantee.ledger",
     "Curator": "curator",
@@ -78,6 +79,7 @@ _MODULES = ("channels", "coins", "curator", "errors", "guarantee", "learn", "mec
             "release", "testing")  # fmt: skip
 
 __all__ = [
+    "BagCounts",
     "BagRelease",
     "Budget",
     "Curator",

@@ -1,5 +1,6 @@
 """Mechanisms: who gets which channel or noise."""
 
+from labeldp.mechanisms.bags import BagCounts
 from labeldp.mechanisms.histogram import LabelHistogram
 
-__all__ = ["LabelHistogram"]
+__all__ = ["BagCounts", "LabelHistogram"]

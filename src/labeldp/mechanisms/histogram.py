@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from labeldp.errors import EmptyInputError, ShapeError
-from labeldp.noise import guarantee_of_counts, laplace_counts
-from labeldp.plan import CoinAccess, Plan, PublicData
-from labeldp.prf import parameter_digest
+from labeldp.errors import SpaceMismatchError
+from labeldp.mechanisms.counting import Counted, group_numbers, plan_counts
+from labeldp.noise import laplace_counts
+from labeldp.plan import Plan, PublicData
 from labeldp.release.seal import seal
 from labeldp.release.statistics import HistogramRelease
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from labeldp.ids import RowIds
-    from labeldp.labels import Codes, LabelSpace
-    from labeldp.noise import IntegerNoise
+    from labeldp.labels import LabelSpace
     from labeldp.release.base import Release, Stamp
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class CountsDrawn:
-    """Noisy counts before they are stamped."""
+class HistogramDrawn:
+    """Noisy counts of groups, before they are stamped."""
 
-    space: LabelSpace
-    counts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    noise: IntegerNoise
-    paired: bool
+    counted: Counted
 
 
 @final
@@ -55,7 +48,7 @@ class LabelHistogram:
     def __init__(self, space: LabelSpace, epsilon: object, groups: object = None) -> None:
         self._space = space
         self.noise = laplace_counts(epsilon, space.size)
-        self.groups = None if groups is None else _group_numbers(groups)
+        self.groups = None if groups is None else group_numbers(groups)
 
     @property
     def space(self) -> LabelSpace:
@@ -67,40 +60,15 @@ class LabelHistogram:
 
     def plan(self, public: PublicData) -> Plan:
         """Settle sizes, noise and guarantee."""
+        if public.space != self.space:
+            raise SpaceMismatchError(
+                f"Expected labels of {self.space}, got labels of {public.space}.", expected=self.space
+            )
         groups = np.zeros(public.rows, np.int64) if self.groups is None else self.groups
-        if len(groups) != public.rows:
-            raise ShapeError(f"Expected a group for each of {public.rows} rows, got {len(groups)}.")
-        paired = self.space.size == 2  # then one count says it all
-        sizes = np.bincount(groups).astype(np.int64)
-        guarantee = guarantee_of_counts(self.noise, self.space.size)
-
-        def draw(codes: Codes, coins: CoinAccess) -> CountsDrawn:
-            free = 1 if paired else self.space.size
-            bits = coins.bins("noise of counts", len(sizes) * free)
-            noise = self.noise.draw(len(sizes) * free, bits).reshape(len(sizes), free)
-            cells = groups * self.space.size + codes
-            counts = np.bincount(cells, minlength=len(sizes) * self.space.size).reshape(len(sizes), -1)
-            counts = counts[:, :free].astype(np.int64) + noise
-            if paired:
-                counts = np.column_stack([counts[:, 0], sizes - counts[:, 0]])
-            return CountsDrawn(self.space, counts, sizes, self.noise, paired)
-
-        description: dict[str, Any] = {"family": "label histogram", "noise": self.noise.to_json()}
-        rows = groups.astype("<i8").view(np.uint8).reshape(-1, 8)
-        return Plan(guarantee, description, parameter_digest(public.ids, lambda: rows), draw)
+        return plan_counts("label histogram", self.space, self.noise, groups, public, HistogramDrawn)
 
 
-@seal.register(CountsDrawn)
-def _(drawn: CountsDrawn, stamp: Stamp, ids: RowIds) -> Release:  # noqa: ARG001  # one signature for all
-    return HistogramRelease(drawn.space, drawn.counts, drawn.sizes, drawn.noise, stamp, drawn.paired)
-
-
-def _group_numbers(groups: object) -> NDArray[np.int64]:
-    array = np.asarray(groups)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ShapeError(f"Expected one integer group a row, got shape {array.shape} and type {array.dtype}.")
-    if len(array) == 0:
-        raise EmptyInputError("Expected at least one row in groups, got none.")
-    if int(array.min()) < 0:
-        raise ShapeError(f"Expected groups from 0 upwards, got {array.min()}.")
-    return array.astype(np.int64)
+@seal.register(HistogramDrawn)
+def _(drawn: HistogramDrawn, stamp: Stamp, ids: RowIds) -> Release:  # noqa: ARG001  # one signature for all
+    found = drawn.counted
+    return HistogramRelease(found.space, found.counts, found.sizes, found.noise, stamp, found.paired)
