@@ -12,7 +12,7 @@
 True
 """
 
-from labeldp.learn.evidence import RowEvidence, posterior
+from labeldp.learn.evidence import BagEvidence, Evidence, JointEvidence, RowEvidence, posterior
 from labeldp.learn.forward import ForwardCorrected
 from labeldp.learn.gate import as_evidence
 from labeldp.learn.score import (
@@ -29,8 +29,11 @@ from labeldp.learn.score import (
 from labeldp.learn.unbiased import UnbiasedLogisticRegression
 
 __all__ = [
+    "BagEvidence",
     "ConfusionScore",
+    "Evidence",
     "ForwardCorrected",
+    "JointEvidence",
     "RowEvidence",
     "Score",
     "UnbiasedLogisticRegression",

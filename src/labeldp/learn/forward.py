@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.errors import InputError
 from labeldp.learn.base import LabelClassifier, row_weights
-from labeldp.learn.evidence import RowEvidence, posterior
+from labeldp.learn.evidence import Evidence, RowEvidence, posterior
 from labeldp.learn.gate import as_evidence, rows_of, take_rows
 from labeldp.learn.score import aligned
 
@@ -39,7 +39,8 @@ class ForwardCorrected(MetaEstimatorMixin, LabelClassifier):
 
     The likelihood of a released label o at features x is sum_y p(y | x) P(o | y); EM maximises it.  The E-step takes
     q_i(y) proportional to p(y | x_i) P(o_i | y), the M-step fits the classifier to all labels of every row with the
-    weights q_i.  It needs no inverse: every channel will do, also one with a law for each row.
+    weights q_i.  It needs no inverse: every channel will do, also one with a law for each row.  Releases of bag counts,
+    and several releases together (their evidence adds up), go through the same steps (:func:`posterior`).
 
     Parameters
     ----------
@@ -99,10 +100,12 @@ class ForwardCorrected(MetaEstimatorMixin, LabelClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to features and a release of as many rows."""
+        """Fit to features and a release, or evidence, of as many rows."""
         evidence = as_evidence(y, rows_of(X))
         self._check_parameters()
         weight = row_weights(sample_weight, len(evidence))
+        if evidence.bags and sample_weight is not None:
+            raise InputError("Expected no sample_weight with bag counts: a count speaks of all rows of its bag alike.")
         random = check_random_state(self.random_state)
         self._declare(evidence.space)
         self.log_likelihood_: list[float] = []
@@ -218,22 +221,22 @@ def _probabilities(model: Any, X: Any, size: int) -> Floats:
     return aligned(np.asarray(model.predict_proba(X), np.float64), model.classes_, size)
 
 
-def _first_beliefs(evidence: RowEvidence) -> Floats:
+def _first_beliefs(evidence: Evidence) -> Floats:
     """Return each row's posterior when all labels are as likely: for response channels, mostly the released label."""
     size = evidence.space.size
     return posterior(evidence, np.full((len(evidence), size), 1.0 / size))
 
 
-def _first_guess(evidence: RowEvidence, blurred: Floats) -> Floats:
+def _first_guess(evidence: Evidence, blurred: Floats) -> Floats:
     """Undo what the first fit has learned of the noise.
 
     It was fitted to beliefs B(y | o), so it estimates p(x) M with M[y, y'] = sum_o P(o | y) B(y' | o).  Solving for
     p(x) by multiplicative steps (Richardson and Lucy) keeps it a probability; without one table for all rows, the
     blurred estimate itself is where EM starts.
     """
-    channel = evidence.channel
-    if channel.contexts != 1:
+    if not isinstance(evidence, RowEvidence) or not evidence.alone or evidence.channel.contexts != 1:
         return blurred
+    channel = evidence.channel
     table = channel.transition
     column = table.sum(axis=0, keepdims=True)
     belief = (table / np.where(column > 0, column, 1.0)).T
@@ -245,7 +248,7 @@ def _first_guess(evidence: RowEvidence, blurred: Floats) -> Floats:
     return guess
 
 
-def _look_ahead(evidence: RowEvidence, before: Floats | None, chances: Floats, weight: Floats) -> Floats:
+def _look_ahead(evidence: Evidence, before: Floats | None, chances: Floats, weight: Floats) -> Floats:
     """Return probabilities further along the last step where those explain the release better.
 
     EM creeps under heavy noise.  On the logarithmic scale the step is repeated s times; of a few s the most likely is
@@ -266,7 +269,10 @@ def _look_ahead(evidence: RowEvidence, before: Floats | None, chances: Floats, w
     return best
 
 
-def _log_likelihood(evidence: RowEvidence, chances: Floats, weight: Floats) -> float:
+def _log_likelihood(evidence: Evidence, chances: Floats, weight: Floats) -> float:
+    """Return the mean log-likelihood a row; weights of rows have a meaning only where releases are by row."""
+    if not isinstance(evidence, RowEvidence):
+        return evidence.log_likelihood(chances) / len(evidence)
     with np.errstate(divide="ignore"):
         logs = np.log(evidence.probability(chances))
     return float(np.average(np.maximum(logs, np.log(_NEGLIGIBLE)), weights=weight))

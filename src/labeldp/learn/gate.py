@@ -7,26 +7,29 @@ from typing import Any
 import numpy as np
 
 from labeldp.errors import RawLabelsError, ShapeError
-from labeldp.learn.evidence import RowEvidence
-from labeldp.release import LabelledRelease, Release
+from labeldp.learn.evidence import BagEvidence, Evidence, RowEvidence
+from labeldp.release import BagRelease, LabelledRelease, Release
 
 
-def as_evidence(y: object, rows: int | None = None) -> RowEvidence:
-    """Return what a release of one label a row says, or refuse: raw labels, arrays of labels, other releases.
+def as_evidence(y: object, rows: int | None = None) -> Evidence:
+    """Return what a release says of its rows, or refuse: raw labels, arrays of labels, releases without rows.
 
     >>> as_evidence(["yes", "no"])
     Traceback (most recent call last):
     ...
     labeldp.errors.RawLabelsError: Expected a release as y, got list. ...
     """
+    evidence: Evidence
     if isinstance(y, LabelledRelease):
         evidence = RowEvidence(y.channel, y.codes)
-    elif isinstance(y, RowEvidence):
+    elif isinstance(y, BagRelease):
+        evidence = BagEvidence(y.space, y.counts, y.variance, y.bags, y.paired)
+    elif isinstance(y, Evidence):
         evidence = y
     elif isinstance(y, Release):
         raise ShapeError(
-            f"Expected a release with one label a row, got a {type(y).__name__} of counts or sums. "
-            "Use a learner made for those.",
+            f"Expected a release that speaks of rows, got a {type(y).__name__} of counts or sums. Release counts with "
+            "BagCounts, which says who is in which bag, or use a learner made for sums.",
         )
     else:
         # No word on what is in it: it may be anybody's labels.
@@ -44,9 +47,20 @@ def as_evidence(y: object, rows: int | None = None) -> RowEvidence:
     return evidence
 
 
+def as_row_evidence(y: object, rows: int | None = None) -> RowEvidence:
+    """Return what a release of one label a row says, or refuse."""
+    evidence = as_evidence(y, rows)
+    if not isinstance(evidence, RowEvidence):
+        raise ShapeError(
+            f"Expected a release with one label a row, got {evidence!r}. Bag counts go to BagClassifier or "
+            "ForwardCorrected, and are scored by evidence.log_likelihood(probabilities).",
+        )
+    return evidence
+
+
 def is_release(y: object) -> bool:
     """Whether ``y`` is released, rather than labels of the learner's own."""
-    return isinstance(y, Release | RowEvidence)
+    return isinstance(y, Release | Evidence)
 
 
 def rows_of(X: Any) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from labeldp.errors import InputError, ShapeError
 from labeldp.learn.evidence import RowEvidence, class_probabilities
-from labeldp.learn.gate import as_evidence
+from labeldp.learn.gate import as_row_evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,14 +90,14 @@ def debiased_accuracy(
     >>> bool(score.low < 1.0 < score.high)
     True
     """
-    evidence = as_evidence(release)
+    evidence = as_row_evidence(release)
     codes = _codes(predicted, evidence)
     return _mean(evidence.indicators(prior)[np.arange(len(codes)), codes], level, sample_weight)
 
 
 def debiased_log_loss(release: object, probabilities: object, *, prior: object = None, level: float = 0.95) -> Score:
     """Estimate the mean log-loss of class probabilities (n, K) on the true labels."""
-    evidence = as_evidence(release)
+    evidence = as_row_evidence(release)
     losses = -np.log(np.maximum(class_probabilities(probabilities, evidence), _LEAST))
     return _mean(np.einsum("ij,ij->i", evidence.indicators(prior), losses), level)
 
@@ -108,13 +108,13 @@ def forward_log_loss(release: object, probabilities: object, *, level: float = 0
     A proper score: in the mean it is least for the true probabilities.  It needs no inverse, so it serves every
     channel, and it varies less than the debiased log-loss; its scale is that of the released labels.
     """
-    evidence = as_evidence(release)
+    evidence = as_row_evidence(release)
     return _mean(-np.log(np.maximum(evidence.probability(probabilities), _LEAST)), level)
 
 
 def debiased_confusion(release: object, predicted: object, *, prior: object = None) -> ConfusionScore:
     """Estimate the shares of rows by true label (rows) and predicted label (columns)."""
-    evidence = as_evidence(release)
+    evidence = as_row_evidence(release)
     codes = _codes(predicted, evidence)
     indicators = evidence.indicators(prior)
     size, count = evidence.space.size, len(codes)
@@ -151,7 +151,7 @@ def aligned(probabilities: Floats, classes: Any, size: int) -> Floats:
 
 
 def _aligned(estimator: Any, X: Any, y: object) -> Floats:
-    evidence = as_evidence(y)
+    evidence = as_row_evidence(y)
     codes = evidence.space.encode(estimator.classes_)
     return aligned(np.asarray(estimator.predict_proba(X), np.float64), codes, evidence.space.size)
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
 from labeldp.learn.base import LabelClassifier, row_weights
-from labeldp.learn.gate import as_evidence, rows_of
+from labeldp.learn.gate import as_row_evidence, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class UnbiasedLogisticRegression(LabelClassifier):
         """Fit to features and a release of as many rows."""
         from scipy.optimize import minimize
 
-        evidence = as_evidence(y, rows_of(X))
+        evidence = as_row_evidence(y, rows_of(X))
         if not (self.C > 0 and np.isfinite(self.C)):
             raise InputError(f"Expected C > 0, got {self.C!r}: without its penalty the objective can have no minimum.")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
