@@ -8,5 +8,12 @@ from tests.curator.test_crash import race
 
 
 def test_two_hundred_kills_do_no_harm(tmp_path: Path) -> None:
-    """The budget is never exceeded, the file never corrupt, and every released file has its charge."""
-    assert race(tmp_path / "ledger.db", kills=200, seed=2) > 0
+    """No budget is exceeded, the file is never corrupt, every release has its charge, every charge its release."""
+    found = race(tmp_path / "ledger.db", kills=200, seed=2)
+    print(f"\n{dict(found)}")
+
+    assert 200 == found["kills"]
+    assert found["entries"] > 200
+    # Somebody died between a charge and its release, and budgets ran out, or the test shows little.
+    assert found["unreleased"] > 0
+    assert found["refused"] > 0
