@@ -238,6 +238,18 @@ def _repeated_pair(tags: NDArray[np.uint64]) -> int | None:
     return int(order[same[0]]) if len(same) else None
 
 
+def check_unique_tags(tags: NDArray[np.uint64]) -> None:
+    """Refuse rows of one table with the same id, known by their tags only."""
+    row = _repeated_pair(tags)
+    if row is not None:
+        first, second = np.flatnonzero((tags == tags[row]).all(axis=1))[:2].tolist()
+        raise DuplicateIdError(
+            f"Expected unique row ids; rows {first} and {second} have the same one. Two rows with one id would share "
+            "their coins; make ids unique, or release one label per id.",
+            rows=(first, second),
+        )
+
+
 def same_length(ids: RowIds, rows: int) -> None:
     """Refuse ids of another number of rows."""
     if len(ids) != rows:

@@ -354,6 +354,24 @@ def test_a_promise_of_less_than_gaussian_noise_holds_is_refused(tmp_path: Path) 
         assert "promises" in refused(path)
 
 
+def test_noise_beyond_all_tables_holds_its_zcdp_promise(tmp_path: Path) -> None:
+    """Where the exact curve of very wide noise is out of reach, its zCDP bound is what a promise is held against."""
+    noise = ldp.DiscreteGaussian(Fraction(2**40))
+    honest = guarantee_of_counts(noise, 3)
+    for promise in (honest, ldp.Guarantee(ConcentratedLoss(honest.loss.charge().rho * 2))):  # type: ignore[operator]
+
+        def change(manifest: dict[str, Any], table: pa.Table, promise: ldp.Guarantee = promise) -> Table:
+            return promising(promise)({**manifest, "noise": noise.to_json()}, table)
+
+        assert promise == ldp.read_release(forged("v1-bags-gaussian", change, tmp_path, "parquet")).guarantee
+
+    def less(manifest: dict[str, Any], table: pa.Table) -> Table:
+        lie = guarantee_of_counts(ldp.DiscreteGaussian(Fraction(2**41)), 3)
+        return promising(lie)({**manifest, "noise": noise.to_json()}, table)
+
+    assert "promises" in refused(forged("v1-bags-gaussian", less, tmp_path, "parquet"))
+
+
 @pytest.mark.parametrize("name", PURE)
 def test_a_promise_of_more_is_no_lie(name: str, tmp_path: Path) -> None:
     """A release that came with others promises what all of them hold together, and is read."""

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from labeldp.channels.base import draw_rows
-from labeldp.errors import EmptyInputError, RawLabelsError
-from labeldp.ids import RowIds
+from labeldp.errors import EmptyInputError, RawLabelsError, ShapeError
+from labeldp.ids import RowIds, check_unique_tags
 from labeldp.prf import PUBLIC_KEY, RowDigest
 from labeldp.release.columns import label_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from labeldp.channels.base import FiniteChannel
     from labeldp.coins import Coins, CoinSession, RowBits
@@ -64,15 +65,21 @@ class RowKernel:
     def __reduce__(self) -> Any:  # refuses
         raise RawLabelsError("A kernel holds a secret key: it is not pickled.")
 
-    def __call__(self, batch: pa.RecordBatch, *, start: int = 0) -> pa.RecordBatch:
+    def __call__(self, batch: pa.RecordBatch, *, start: int | None = None) -> pa.RecordBatch:
         """Release one batch: every other column passes through unchanged.
 
-        ``start`` is the batch's first row in the table; only a channel with parameters per row needs it.
+        ``start`` is the batch's first row in the table; a channel with parameters per row needs it.
         """
         codes = self.channel.space.encode(batch.column(self.label))
         ids = RowIds.of(batch.column(self.id))
         channel = self.channel
         if channel.rows is not None:
+            if start is None or not 0 <= start <= channel.rows - batch.num_rows:
+                raise ShapeError(
+                    f"Expected start=, the number of the batch's first row among {channel.rows}: the channel has "
+                    f"parameters per row. Got {start} for a batch of {batch.num_rows}.",
+                    start=start,
+                )
             channel = channel.take(np.arange(start, start + batch.num_rows))
         released = self.codes(channel, codes, ids)
         place = batch.schema.get_field_index(self.label)
@@ -98,14 +105,20 @@ def prepare(
     session = coins.session()
     labels, parameters = session.label_digest(), RowDigest(PUBLIC_KEY)
     by_row, seen = None if channel.rows is None else channel.row_bytes(), 0
+    names: list[NDArray[np.uint64]] = []
     for batch in batches:
         ids = RowIds.of(batch.column(id))
+        names.append(ids.tags(PUBLIC_KEY))
         labels.add(ids, channel.space.encode(batch.column(label)))
-        if by_row is not None:
-            parameters.add(ids, by_row[seen : seen + len(ids)])
+        rows = by_row[seen : seen + len(ids)] if by_row is not None else None
         seen += len(ids)
+        if rows is not None and len(rows) == len(ids):
+            parameters.add(ids, rows)
     if seen == 0:
         raise EmptyInputError("Expected at least one row, got none.")
+    if channel.rows not in {None, seen}:
+        raise ShapeError(f"Expected {channel.rows} rows, one for each of the channel's, got {seen}.")
+    check_unique_tags(np.concatenate(names))
     context = context_of(
         dataset,
         version,

@@ -21,7 +21,7 @@ import pyarrow as pa
 from labeldp.channels import restore_channel
 from labeldp.errors import EmptyInputError, ReleaseFileError
 from labeldp.exact import float_up
-from labeldp.guarantee.value import Estimate, Guarantee
+from labeldp.guarantee.value import ConcentratedLoss, Estimate, Guarantee
 from labeldp.noise import delta_of_counts, guarantee_of_counts
 from labeldp.release.base import Release, Stamp
 from labeldp.release.columns import content_digest, id_column, label_codes, row_parameters, type_name
@@ -187,7 +187,7 @@ def _held(release: Release) -> tuple[Fraction | None, Callable[[float], float]] 
     if isinstance(release, CountRelease):
         classes = release.space.size
         loss = guarantee_of_counts(release.noise, classes).loss
-        if loss.pure is None:
+        if loss.pure is None and not isinstance(loss, ConcentratedLoss):
             # The law of a wide Gaussian is abbreviated by chords above it; exactly, it is below them.
             return None, lambda epsilon: delta_of_counts(release.noise, epsilon, classes)
         return loss.pure, loss.delta
