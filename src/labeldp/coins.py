@@ -31,6 +31,8 @@ KEY_BYTES: Final = 32
 class Coins(ABC):
     """Where the random bits of a release come from."""
 
+    __slots__ = ()
+
     kind: ClassVar[str]
     private: ClassVar[bool]
     #: A kept key would reuse bits for other rows at the same position, so it must know rows by id.
@@ -61,6 +63,8 @@ class Coins(ABC):
 class SystemCoins(Coins):
     """A fresh secret key from the operating system for every release, forgotten afterwards."""
 
+    __slots__ = ()
+
     kind = "system"
     private = True
     needs_ids = False
@@ -79,6 +83,9 @@ class KeyedCoins(Coins):
     >>> KeyedCoins(bytes(32))
     KeyedCoins()
     """
+
+    # A slot, so that the key is in no dictionary which something could print.
+    __slots__ = ("__key",)
 
     kind = "keyed"
     private = True
@@ -114,6 +121,8 @@ class KeyedCoins(Coins):
 class SeededCoins(Coins):
     """Reproducible coins for research: whoever knows the seed can undo the release, so it is not private."""
 
+    __slots__ = ("seed",)
+
     kind = "seeded"
     private = False
     needs_ids = False
@@ -144,8 +153,10 @@ class CoinSession:
     def __repr__(self) -> str:
         return f"CoinSession({self.kind})"
 
-    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+    def _refuse(self, *_args: object) -> NoReturn:
         raise RawLabelsError("A session holds a secret key: it is not copied or pickled.")
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
 
     def label_digest(self) -> RowDigest:
         """Digest (id, label) pairs in any order, under a subkey of its own; it never leaves the owner."""
@@ -181,8 +192,10 @@ class RowBits:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __reduce__(self) -> NoReturn:
-        raise RawLabelsError("Row bits undo a release: they are not pickled.")
+    def _refuse(self, *_args: object) -> NoReturn:
+        raise RawLabelsError("Row bits undo a release: they are not copied or pickled.")
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
 
     def stream(self, word: int = 0) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         """Yield (first row, words) in cache-sized blocks; the words are overwritten by the next step."""

@@ -84,8 +84,10 @@ class RowDigest:
     def __repr__(self) -> str:
         return f"RowDigest({self._rows} rows)"
 
-    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+    def _refuse(self, *_args: object) -> NoReturn:
         raise RawLabelsError("A digest in the making holds a secret key: it is not copied or pickled.")
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
 
     def add(self, ids: RowIds, values: NDArray[Any]) -> RowDigest:
         """Add rows, each with one code or one row of bytes, and return itself."""
