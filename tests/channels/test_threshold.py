@@ -57,6 +57,21 @@ def test_the_truth_gets_what_the_others_leave(size: int, epsilon: Fraction) -> N
     assert F(other + extra, other) <= exp_bounds(epsilon)[0]
 
 
+def test_what_a_set_cannot_share_evenly_never_exceeds_epsilon() -> None:
+    """At the smallest epsilons the remainder of 2^62 by K is covered by what the truth gets, or they are refused."""
+    fine, refused = [], 0
+    for size in range(3, 300):
+        for share in (F(1, 9), F(1, 3), F(1, 2), F(1)):
+            try:
+                fine.append((size, response_weights(size, share * size**2 / 2**_BITS, _BITS)))
+            except EpsilonError:
+                refused += 1
+
+    assert all(extra >= 2**_BITS % size for size, (_, extra) in fine)
+    assert len(fine) > 100
+    assert refused > 100
+
+
 @given(size=sizes, epsilon=rationals)
 def test_no_finer_weight_would_do(size: int, epsilon: Fraction) -> None:
     """One unit less for each other label would exceed epsilon: nothing is given away."""
