@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import numpy as np
@@ -14,6 +18,9 @@ from labeldp.errors import (
     IdError,
     InputError,
     LabelsChangedError,
+    LedgerError,
+    LedgerLockedError,
+    LedgerReadOnlyError,
     NotPrivateError,
     RawLabelsError,
     ShapeError,
@@ -25,11 +32,12 @@ from labeldp.ids import RowIds, same_length
 from labeldp.labels import LabelSpace, RawLabels, owner_codes
 from labeldp.plan import CoinAccess, Mechanism, Plan, PublicData
 from labeldp.prf import PUBLIC_KEY, RowDigest
-from labeldp.release import Release, RowRelease, Stamp, read_release, seal
+from labeldp.release import LabelledRelease, Release, Stamp, read_release, seal
 from labeldp.release.base import library_version
+from labeldp.release.columns import PARAMETER
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -58,7 +66,7 @@ def privatize(
     >>> len(release), release.guarantee.epsilon()
     (3, 1.0)
     """
-    raw = labels if isinstance(labels, RawLabels) else RawLabels(labels, _space_of(mechanism))
+    raw = _raw(labels, _space_of(mechanism))
     return Curator(raw, coins=coins, ids=ids, features=features, bags=bags).release(mechanism)
 
 
@@ -107,9 +115,9 @@ class Curator:
         self._ids.check_unique()
         self._features, self._bags = _as_long(features, rows, "features"), _as_long(bags, rows, "bags")
         self._persons = None if person is None else _person_numbers(person, rows)
-        self._names = {"dataset": dataset, "version": version, "part": part, "column": column}
+        self._names = _checked_names(id_column, dataset=dataset, version=version, part=part, column=column)
         self._id_column = id_column
-        self._ledger = Ledger() if ledger is None and budget is not None else ledger
+        self._ledger = Ledger() if ledger is None and budget is not None else _checked_ledger(ledger)
         if self._coins.needs_ids and self._ids.kind == "position":
             raise IdError("A kept key requires row ids, so that its bits belong to rows. Pass ids=.")
         self._order: NDArray[np.intp] | None = None
@@ -156,7 +164,7 @@ class Curator:
             _part(self._bags, places),
         )
         plan = _planned(mechanism, public)
-        request = self._request_digest(public, plan)
+        request = self._request_digest(public, plan, places)
         if self._ledger is None:
             return self._drawn(plan, public, places, self._stamp(plan, places, request, None))
         if not self._coins.private:
@@ -164,6 +172,7 @@ class Curator:
                 "Expected secret coins where a budget is kept; seeded coins make releases that anybody can undo. "
                 "Use SystemCoins or KeyedCoins, or privatize(..., coins=SeededCoins(seed)) for research."
             )
+        _check_folder(self._ledger)
         entry = self._ledger.charge(
             Request(
                 self._names["dataset"],
@@ -175,12 +184,13 @@ class Curator:
                 self._mask(places),
             )
         )
-        # Only now, when the charge is the same for all labels, may the owner hear that they changed.
-        self._same_labels(self._ledger)
-        stored = self._stored(self._ledger, entry)
-        if stored is None:
-            stamp = self._stamp(plan, places, request, entry)
-            stored = self._store(self._ledger, entry, self._drawn(plan, public, places, stamp))
+        with _charged(entry):
+            # Only now, when the charge is the same for all labels, may the owner hear that they changed.
+            self._same_labels(self._ledger)
+            stored = self._stored(self._ledger, entry)
+            if stored is None:
+                stamp = self._stamp(plan, places, request, entry)
+                stored = self._store(self._ledger, entry, self._drawn(plan, public, places, stamp))
         return _aligned(stored, public.ids)
 
     # ---- drawing ----------------------------------------------------------------------------------------
@@ -264,7 +274,7 @@ class Curator:
         chosen[places] = True
         return chosen if self._order is None else chosen[self._order]
 
-    def _request_digest(self, public: PublicData, plan: Plan) -> bytes:
+    def _request_digest(self, public: PublicData, plan: Plan, places: NDArray[np.intp] | None) -> bytes:
         facts = {
             "mechanism": plan.description,
             "column": self._names["column"],
@@ -275,12 +285,18 @@ class Curator:
             "parameters": plan.parameters.hex(),
             "ids": public.ids.public_digest().hex(),
         }
+        if places is not None and public.ids.kind == "position":
+            # Without ids, nothing could put a stored release into another order.
+            facts["places"] = hashlib.sha256(places.astype("<i8").tobytes()).hexdigest()
         return hashlib.sha256(canonical(facts)).digest()
 
     def _places(self, rows: object) -> NDArray[np.intp] | None:
         if rows is None:
             return None
-        array = np.asarray(rows)
+        try:
+            array = np.asarray(rows)
+        except ValueError:
+            raise ShapeError("Expected rows as positions or a mask, got lists of different lengths.") from None
         if array.size == 0:
             raise EmptyInputError("Expected at least one row, got none.")
         if array.dtype == bool:
@@ -323,8 +339,13 @@ def _space_of(mechanism: object) -> LabelSpace:
 
 
 def _planned(mechanism: object, public: PublicData) -> Plan:
-    if not isinstance(mechanism, Mechanism):
+    if not isinstance(mechanism, Mechanism) or isinstance(mechanism, type):
         raise InputError(f"Expected a channel or another mechanism, got {type(mechanism).__name__}.")
+    if mechanism.space != public.space:
+        raise SpaceMismatchError(
+            f"Expected a mechanism for labels of {public.space}, got one for {mechanism.space}.",
+            expected=public.space,
+        )
     plan = mechanism.plan(public)
     if not isinstance(plan.guarantee, Guarantee):
         raise NotPrivateError("Expected a mechanism with a guarantee; an estimate certifies nothing.")
@@ -337,9 +358,70 @@ def _checked_coins(coins: object) -> Coins:
     return coins
 
 
+def _checked_ledger(ledger: object) -> Ledger | None:
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InputError(f"Expected a ledger, such as Ledger('labels.ledger'), got {type(ledger).__name__}.")
+    return ledger
+
+
+def _checked_names(id_column: object, **names: object) -> dict[str, str]:
+    """Refuse names that could not be written down, or would take the place of another column of a release."""
+    for name, value in {**names, "id_column": id_column}.items():
+        if not isinstance(value, str):
+            raise InputError(f"Expected {name} to be a text, got {type(value).__name__}.", value=value)
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise InputError(f"Expected {name} to be a text that UTF-8 can write, got {value!a}.", value=value)
+    column = str(names["column"])
+    if column == id_column or column.startswith(PARAMETER) or str(id_column).startswith(PARAMETER):
+        raise InputError(
+            f"Expected different columns for labels and ids, neither of which begins with {PARAMETER!r}, got "
+            f"{column!r} and {id_column!r}.",
+            column=column,
+        )
+    return {name: str(value) for name, value in names.items()}
+
+
+def _check_folder(ledger: Ledger) -> None:
+    """Find out before the charge, not after it, that a release could not be stored."""
+    if ledger.path is None:
+        return
+    folder = ledger.path.with_name(f"{ledger.path.name}.releases")
+    try:
+        if folder.exists():
+            handle, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
+            os.close(handle)
+            Path(name).unlink()
+    except OSError as problem:
+        raise LedgerReadOnlyError(
+            f"Releases cannot be stored in {folder}: {problem.strerror}. Nothing was charged.", path=str(folder)
+        ) from problem
+
+
+@contextmanager
+def _charged(entry: Entry) -> Iterator[None]:
+    """Say of what fails after the charge that it was made, and that asking again is free."""
+    try:
+        yield
+    except (LedgerLockedError, LedgerReadOnlyError, OSError) as problem:
+        kind = type(problem) if isinstance(problem, LedgerError) else LedgerError
+        reason = problem.strerror if isinstance(problem, OSError) else type(problem).__name__
+        raise kind(
+            f"The request is charged, as {entry.release_id}, but its release could not be stored: {reason}. Nothing "
+            "was released. When that is mended, ask again: it costs nothing more.",
+            entry=entry,
+        ) from problem
+
+
 def _as_long(values: Any, rows: int, what: str) -> Any:  # arrays and frames pass through
-    if values is not None and len(values) != rows:
-        raise ShapeError(f"Expected {what} of {rows} rows, one a label, got {len(values)}.")
+    if values is None:
+        return None
+    if isinstance(values, RawLabels):
+        raise RawLabelsError(f"Expected public {what}, got raw labels.")
+    shape = getattr(values, "shape", None)  # a sparse matrix has no length
+    found = shape[0] if shape else len(values) if hasattr(values, "__len__") else None
+    if found != rows:
+        got = type(values).__name__ if found is None else str(found)
+        raise ShapeError(f"Expected {what} of {rows} rows, one a label, got {got}.")
     return values
 
 
@@ -357,8 +439,8 @@ def _person_numbers(person: object, rows: int) -> NDArray[np.intp]:
 
 
 def _aligned(release: Release, ids: RowIds) -> Release:
-    """Return a stored row release in the order of ``ids``: the same rows may come shuffled."""
-    if not isinstance(release, RowRelease) or release.ids is None:
+    """Return a stored release in the order of ``ids``: the same rows may come shuffled."""
+    if not isinstance(release, LabelledRelease) or release.ids is None:
         return release
     theirs, ours = release.ids.tags(PUBLIC_KEY), ids.tags(PUBLIC_KEY)
     if np.array_equal(theirs, ours):
