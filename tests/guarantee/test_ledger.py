@@ -1120,12 +1120,12 @@ def test_release_is_on_the_disk_before_it_has_its_name(path: Path, monkeypatch: 
         monkeypatch.setattr(owner, name, step)
 
     watch(module, "_sync")
-    watch(os, "link")
+    watch(Path, "rename")
     ledger.publish(entry, lambda file: file.write_text("release"))
-    ledger.publish(entry, lambda file: file.write_text("again"))
 
     folder = "_sync .releases"
-    assert [f"_sync {path.parent.name}", "_sync .tmp", "link .tmp", folder, folder] == steps
+    parent = f"_sync {path.parent.name}"
+    assert [parent, "_sync .tmp", "rename .tmp", folder, "rename .draft", folder] == steps
 
 
 def test_failed_writer_leaves_nothing(path: Path) -> None:
@@ -1184,18 +1184,69 @@ def test_ledger_in_memory_keeps_releases_in_memory(path: Path) -> None:
         opened(1, path=path).keep(entry, "release")
 
 
-def test_disk_without_hard_links_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publishing once needs links; a disk without them is refused and left clean."""
+def test_a_release_that_is_gone_is_not_drawn_again(path: Path) -> None:
+    """Once published, only the very same file takes the place of a lost one; another draw is refused and kept nowhere."""
     ledger = opened(1, path=path)
     entry = ledger.charge(ask("x", pure(1)))
+    first = ledger.publish(entry, lambda file: file.write_text("the release"))
+    first.unlink()
 
-    def no_link(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
+    assert ledger.published(entry) is None
+    with pytest.raises(LedgerError, match="its file is gone"):
+        ledger.publish(entry, lambda file: file.write_text("another draw"))
+    assert [] == list(first.parent.iterdir())
+    assert first == ledger.publish(entry, lambda file: file.write_text("the release"))
+    assert ledger.verify().ok
 
-    monkeypatch.setattr(os, "link", no_link)
-    with pytest.raises(LedgerPlaceError, match="hard links"):
-        ledger.publish(entry, lambda file: file.touch())
-    assert [] == list(path.with_name(path.name + ".releases").iterdir())
+
+def test_a_publication_that_died_before_the_name_is_finished(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was recorded as published and has no name yet gets it when somebody asks; nothing is drawn again."""
+    ledger = opened(1, path=path)
+    entry = ledger.charge(ask("x", pure(1)))
+    original = Path.rename
+
+    def dies(self: Path, target: Path) -> Path:
+        if self.suffix == ".draft":
+            raise KeyboardInterrupt
+        return original(self, target)
+
+    monkeypatch.setattr(Path, "rename", dies)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.publish(entry, lambda file: file.write_text("the release"))
+    monkeypatch.undo()
+
+    found = Ledger(path).published(entry)
+    assert found is not None
+    assert "the release" == found.read_text()
+    assert [found] == list(found.parent.iterdir())
+
+
+def test_files_that_the_ledger_did_not_publish_are_refused(path: Path) -> None:
+    """A planted file, an altered one, and releases that an older copy of the ledger does not know."""
+    ledger = opened(1, path=path)
+    ledger.close()
+    older = path.read_bytes()
+    entry = ledger.charge(ask("x", pure(1)))
+    place = ledger.release_path(entry)
+    assert place is not None
+    place.parent.mkdir()
+    place.write_text("planted")
+
+    with pytest.raises(LedgerCorruptError, match="was not published by it"):
+        ledger.published(entry)
+    with pytest.raises(LedgerCorruptError, match="was not published by it"):
+        ledger.publish(entry, lambda file: file.write_text("drawn"))
+    place.unlink()
+    ledger.publish(entry, lambda file: file.write_text("drawn"))
+    place.write_text("altered")
+    with pytest.raises(LedgerCorruptError, match="not the file that was published"):
+        ledger.published(entry)
+    ledger.close()
+    for wal in path.parent.glob(path.name + "-*"):
+        wal.unlink()
+    path.write_bytes(older)
+    with pytest.raises(LedgerCorruptError, match="an older copy"):
+        Ledger(path)
 
 
 # ---- several ledgers, threads and processes ----------------------------------------------------------------

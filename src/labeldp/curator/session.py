@@ -14,6 +14,7 @@ import numpy as np
 from labeldp.coins import Coins, SystemCoins
 from labeldp.curator.batch import canonical, context_of
 from labeldp.errors import (
+    BudgetError,
     EmptyInputError,
     IdError,
     InputError,
@@ -76,8 +77,9 @@ class Curator:
 
     ``labels`` are :class:`RawLabels`, or values with ``space``.  With a ``budget`` or a ``ledger`` every release
     is charged before it is drawn, a repeated request returns the stored release, and a request beyond the budget
-    is refused.  ``person`` names the owner of each label when somebody may own several: releases then show the
-    guarantee for all labels of one person beside that for one label.  ``column`` tells label columns of one table
+    is refused; without either, every row is released once.  ``person`` names the owner of each label when somebody may
+    own several: a release then shows, beside the guarantee for one label, that for all labels of one person in this
+    table and column.  ``column`` tells label columns of one table
     apart; they share the table's budget.
 
     >>> space = LabelSpace(["no", "yes"])
@@ -121,6 +123,7 @@ class Curator:
         if self._coins.needs_ids and self._ids.kind == "position":
             raise IdError("A kept key requires row ids, so that its bits belong to rows. Pass ids=.")
         self._order: NDArray[np.intp] | None = None
+        self._drawn_rows: NDArray[np.bool_] | None = None
         if self._ledger is not None:
             self._register(self._ledger, budget)
 
@@ -166,7 +169,8 @@ class Curator:
         plan = _planned(mechanism, public)
         request = self._request_digest(public, plan, places)
         if self._ledger is None:
-            return self._drawn(plan, public, places, self._stamp(plan, places, request, None))
+            self._refuse_second_draw(places)
+            return self._drawn(plan, public, places, self._stamp(plan, request, None))
         if not self._coins.private:
             raise NotPrivateError(
                 "Expected secret coins where a budget is kept; seeded coins make releases that anybody can undo. "
@@ -189,7 +193,7 @@ class Curator:
             self._same_labels(self._ledger)
             stored = self._stored(self._ledger, entry)
             if stored is None:
-                stamp = self._stamp(plan, places, request, entry)
+                stamp = self._stamp(plan, request, entry)
                 stored = self._store(self._ledger, entry, self._drawn(plan, public, places, stamp))
         return _aligned(stored, public.ids)
 
@@ -209,11 +213,10 @@ class Curator:
         )
         return seal(plan.draw(codes, CoinAccess(session, public.ids, context)), stamp, public.ids)
 
-    def _stamp(self, plan: Plan, places: NDArray[np.intp] | None, request: bytes, entry: Entry | None) -> Stamp:
+    def _stamp(self, plan: Plan, request: bytes, entry: Entry | None) -> Stamp:
         promise: Guarantee | Estimate = plan.guarantee
         if not self._coins.private:
             promise = Estimate.of(plan.guarantee, _SEEDED)
-        persons = self._persons if self._persons is None or places is None else self._persons[places]
         return Stamp(
             guarantee=promise,
             coins=self._coins.kind,
@@ -221,10 +224,25 @@ class Curator:
             id_column=self._id_column,
             ledger_head=None if entry is None else entry.head,
             release_id=None if entry is None else entry.release_id,
-            labels_per_person=None if persons is None else int(np.bincount(persons).max()),
+            # Over the whole table: other rows of a person may go out with other requests.
+            labels_per_person=None if self._persons is None else int(np.bincount(self._persons).max()),
             library=library_version(),
             **self._names,
         )
+
+    def _refuse_second_draw(self, places: NDArray[np.intp] | None) -> None:
+        """Without an account nothing adds up, so every row is released once; seeded coins promise nothing anyway."""
+        if not self._coins.private:
+            return
+        drawn = np.zeros(len(self), bool) if self._drawn_rows is None else self._drawn_rows
+        now = slice(None) if places is None else places
+        if bool(drawn[now].any()):
+            raise BudgetError(
+                "Expected a curator with a budget or a ledger for a second release of the same rows: without one nothing "
+                "adds up what they cost, and repeated noisy labels average out. Pass budget= or ledger= to Curator."
+            )
+        drawn[now] = True
+        self._drawn_rows = drawn
 
     # ---- the ledger's side ------------------------------------------------------------------------------
 
@@ -253,11 +271,11 @@ class Curator:
             )
 
     def _stored(self, ledger: Ledger, entry: Entry) -> Release | None:
-        path = ledger.release_path(entry)
-        if path is None:
+        if ledger.path is None:
             kept = ledger.kept(entry)
             return kept if isinstance(kept, Release) else None
-        return read_release(path) if path.exists() else None
+        path = ledger.published(entry)
+        return None if path is None else read_release(path)
 
     def _store(self, ledger: Ledger, entry: Entry, release: Release) -> Release:
         if ledger.release_path(entry) is None:

@@ -38,6 +38,7 @@ from labeldp.errors import (
     EmptyInputError,
     IdError,
     InputError,
+    LedgerCorruptError,
     LedgerError,
     ShapeError,
 )
@@ -145,9 +146,11 @@ class Ledger:
         self._store = Store(self._place, key, float(timeout))
         self._replay = Replay()
         self._kept: dict[str, object] = {}
+        # Looked at before the records are: whoever publishes meanwhile has charged before that.
+        there = set() if self._place is None else self._place.published_ids()
         try:
             with self._transaction(write=True):
-                pass
+                self._refuse_older_copy(there)
         except BaseException:
             self.close()
             raise
@@ -420,15 +423,78 @@ class Ledger:
         """Return where the release of an entry is published, or None in memory."""
         return None if self._place is None else self._place.release_path(entry.release_id)
 
+    def published(self, entry: Entry) -> Path | None:
+        """Return the file of an entry's release if it was published, checked against what was recorded then.
+
+        A file that nobody recorded is refused; None also where a recorded one is gone (see :meth:`publish`).
+        """
+        place = self._required_place()
+        self._check_entry(entry)
+        recorded = self._recorded(entry)
+        if recorded is not None:
+            return place.published(entry.release_id, recorded)
+        self._refuse_unrecorded(place, entry)
+        return None
+
     def publish(self, entry: Entry, write: Callable[[Path], object]) -> Path:
         """Publish the release of an entry durably, once: the first writer wins, and its file is the release.
 
-        ``write`` writes a temporary file, which appears under its name complete or not at all.
+        ``write`` writes a temporary file, which appears under its name complete or not at all.  That it was published
+        is recorded before anybody can have seen it, its digest beside the chain.  If its file is gone later, only the
+        very same file takes its place: another draw would be a second release that nobody paid for.
         """
+        place = self._required_place()
+        self._check_entry(entry)
+        if self._recorded(entry) is None:
+            self._refuse_unrecorded(place, entry)
+        digest = place.draft(entry.release_id, write)
+        with self._transaction(write=True) as chain:
+            known = self._replay.published.get(entry.release_id)
+            if known is None:
+                chain.append("published", [entry.release_id], {}, secret=digest)
+            recorded = digest if known is None else chain.secret(known)
+        found = place.published(entry.release_id, recorded)
+        if not hmac.compare_digest(recorded, digest):
+            place.drop(entry.release_id, digest)
+        if found is None:
+            raise LedgerError(
+                f"The release {entry.release_id} was published before, and its file is gone: drawing it again would be "
+                f"a second release of the same labels, which nobody paid for. Restore {place.release_path(entry.release_id)} "
+                "from a backup, or ask the one who got it for a copy. (With the same kept key, the same labels and the "
+                "same version of labeldp it can be made again.)",
+                release_id=entry.release_id,
+            )
+        return found
+
+    def _recorded(self, entry: Entry) -> bytes | None:
+        with self._transaction() as chain:
+            known = self._replay.published.get(entry.release_id)
+            return None if known is None else chain.secret(known)
+
+    def _refuse_unrecorded(self, place: Place, entry: Entry) -> None:
+        path = place.release_path(entry.release_id)
+        # A race is won by whoever records first, so look for the record once more after the file.
+        if path.exists() and self._recorded(entry) is None:
+            raise LedgerCorruptError(
+                f"{path} lies beside the ledger, but was not published by it. Take it away, or restore the newer copy "
+                "of the ledger that it belongs to.",
+                path=str(path),
+            )
+
+    def _refuse_older_copy(self, there: set[str]) -> None:
+        """Refuse a ledger that does not know the releases that lie beside it: it is older than they are."""
+        unknown = there - self._replay.release_ids
+        if unknown:
+            raise LedgerCorruptError(
+                f"Beside {self._store.name} lie {len(unknown)} releases that it does not know: it is an older copy, "
+                "which has forgotten what was spent. Restore the newest one, or, for other data, choose another path.",
+                releases=sorted(unknown),
+            )
+
+    def _required_place(self) -> Place:
         if self._place is None:
             raise LedgerError("A ledger in memory has no files; use keep() and kept().")
-        self._check_entry(entry)
-        return self._place.publish(entry.release_id, write)
+        return self._place
 
     def keep(self, entry: Entry, release: object) -> object:
         """Keep the release of an entry in memory, once: the first one kept is the release, and is returned."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -131,25 +132,59 @@ class Place:
         """Return where a release is published."""
         return self._releases / f"{release_id}.parquet"
 
-    def publish(self, release_id: str, write: Callable[[Path], object]) -> Path:
-        """Publish a release durably, once; ``write`` writes a temporary file."""
-        path, folder = self.release_path(release_id), self._releases
+    def published_ids(self) -> set[str]:
+        """Return the ids of the releases whose files lie here."""
+        return {path.stem for path in self._releases.glob("*.parquet")}
+
+    def draft(self, release_id: str, write: Callable[[Path], object]) -> bytes:
+        """Write a release that is not published yet, and return its digest; ``write`` writes a temporary file."""
+        folder = self._releases
         with _writing(folder):
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
                 _sync(folder.parent)
             _remove_stale(folder)
-        if not path.exists():
-            temporary = folder / f".{release_id}.{secrets.token_hex(8)}.tmp"
-            try:
-                write(temporary)
-                _sync(temporary)
-                _link(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
-        # Also when another process was first: its name must be on the disk before anybody relies on it.
+        temporary = folder / f".{release_id}.{secrets.token_hex(8)}.tmp"
+        try:
+            write(temporary)
+            _sync(temporary)
+            digest = _digest(temporary)
+            temporary.rename(self._draft_path(release_id, digest))
+        finally:
+            temporary.unlink(missing_ok=True)
         _sync(folder)
+        return digest
+
+    def drop(self, release_id: str, digest: bytes) -> None:
+        """Remove a draft that will not be published."""
+        self._draft_path(release_id, digest).unlink(missing_ok=True)
+
+    def published(self, release_id: str, digest: bytes) -> Path | None:
+        """Return the file of a release with this digest, giving its draft the final name first; None if both are gone.
+
+        Another file under its name is refused.
+        """
+        path, draft = self.release_path(release_id), self._draft_path(release_id, digest)
+        if not path.exists():
+            # The draft is the one that was recorded, so whoever is first may give it its name.
+            with suppress(FileNotFoundError):
+                draft.rename(path)
+            if not path.exists():
+                return None
+        if _digest(path) != digest:
+            raise LedgerCorruptError(
+                f"{path} is not the file that was published. Restore it from a backup: it is the one release that was "
+                "paid for.",
+                path=str(path),
+            )
+        for lost in self._releases.glob(f".{release_id}.*.draft"):
+            lost.unlink(missing_ok=True)
+        # Also when another process was first: its name must be on the disk before anybody relies on it.
+        _sync(self._releases)
         return path
+
+    def _draft_path(self, release_id: str, digest: bytes) -> Path:
+        return self._releases / f".{release_id}.{digest.hex()}.draft"
 
 
 def _mounted_as(path: Path, table: str) -> str | None:
@@ -166,23 +201,17 @@ def _mounted_as(path: Path, table: str) -> str | None:
     return kind
 
 
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        return
-    except OSError as error:
-        if error.errno in {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}:
-            raise LedgerPlaceError(f"The disk of {target.parent} has no hard links; use another one.") from error
-        raise
 
 
 def _remove_stale(folder: Path) -> None:

@@ -54,6 +54,8 @@ class Replay:
     parts: dict[tuple[str, str], Part] = field(default_factory=dict)
     labels: dict[tuple[str, ...], int] = field(default_factory=dict)
     entries: dict[tuple[str, ...], Record] = field(default_factory=dict)
+    release_ids: set[str] = field(default_factory=set)
+    published: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: str, record: Record) -> None:
         """Take in the next record, which has been checked."""
@@ -71,6 +73,9 @@ class Replay:
                 costs = cost_of(Charge(**read_spelled(body["charge"])), self.budgets[dataset])
                 self.parts[dataset, part].spending.add(costs, body["mask"], record.sequence)
                 self.entries[record.subject] = record
+                self.release_ids.add(body["release"])
+            case "published", (release_id,):
+                self.published[release_id] = record.sequence
             case _:
                 raise LedgerCorruptError(f"Record {record.sequence} is of unknown kind.", record=record.sequence)
         self.blobs[record.sequence] = body["blobs"]
