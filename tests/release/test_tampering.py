@@ -467,3 +467,42 @@ def test_sealed_cells_are_refused_or_make_sense(
             return
 
     assert np.asarray(release).shape == np.asarray(ldp.read_release(HERE / f"{name}.parquet")).shape
+
+
+def test_sealed_counts_must_fit_their_public_sizes(tmp_path: Path) -> None:
+    """Pairs of counts sum to the sizes of their groups, bags hold each row once, and as many as they say."""
+    even, odd = [1, 3, 5, 7, 9, 11], [0, 2, 4, 6, 8, 10]  # golden bags count from the last row
+    lies: list[tuple[str, str, list[Any]]] = [
+        ("v1-histogram-paired", "size", [6, 7]),
+        ("v1-histogram-paired", "count_0", [1, 100]),
+        ("v1-bags", "size", [5, 7]),
+        ("v1-bags", "rows", [even, [*odd[:-1], 1]]),
+        ("v1-bags", "rows", [even, odd[:-1]]),
+        ("v1-bags", "rows", [[*even, 10], odd[:-1]]),
+    ]
+    for name, column, values in lies:
+
+        def change(
+            manifest: dict[str, Any], table: pa.Table, column: str = column, values: list[Any] = values
+        ) -> Table:
+            place = table.column_names.index(column)
+            return manifest, table.set_column(place, column, pa.array(values, table.schema.field(column).type))
+
+        assert "consistent" in refused(forged(name, change, tmp_path, "parquet"))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [{"coins": 7}, {"dataset": None}, {"labels_per_person": 0}, {"labels_per_person": True}, {"ledger_head": 5}],
+    ids=str,
+)
+def test_a_sealed_stamp_must_make_sense(fact: dict[str, Any], tmp_path: Path) -> None:
+    """Facts about a release are texts, and persons own at least one label."""
+    path = forged(
+        "v1-rows-integers",
+        lambda manifest, table: ({**manifest, "stamp": {**manifest["stamp"], **fact}}, table),
+        tmp_path,
+        "parquet",
+    )
+
+    assert "consistent" in refused(path)
