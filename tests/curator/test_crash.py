@@ -142,7 +142,7 @@ def check(path: Path) -> Counter[str]:
             assert labels == "".join(np.asarray(ldp.read_release(files[name])))
         # A second draw of a charged request, which a worker was about to publish, bears a name that is cleared away.
         left = set(folder.iterdir()) - set(files.values()) if folder.exists() else set()
-        assert left <= set(folder.glob(".*.tmp"))
+        assert left <= {*folder.glob(".*.tmp"), *folder.glob(".*.draft")}
         # What was charged and not released, or not answered, is released now, once, and for nothing.
         unreleased = [entry for name, entry in entries.items() if name not in files]
         for entry in [*unreleased, *entries.values()][: len(unreleased) + 20]:
@@ -207,10 +207,14 @@ if when == "before the draw":
 elif when == "while writing":
     import pyarrow.parquet as pq
     pq.write_table = lambda table, file, **_: (Path(file).write_bytes(b"half a fi"), die())
-elif when == "before the file has its name":
-    os.link = die
 else:
-    os.link = lambda source, target, link=os.link: (link(source, target), die())
+    def rename(source, target, really=Path.rename):
+        if source.suffix == ".draft" and when == "before the file has its name":
+            die()
+        really(source, target)
+        if (source.suffix, when) in {(".tmp", "before it is recorded"), (".draft", "before the answer")}:
+            die()
+    Path.rename = rename
 curator.release(ldp.RandomizedResponse(space, 1))
 """
 
@@ -218,7 +222,13 @@ curator.release(ldp.RandomizedResponse(space, 1))
 def test_a_death_at_any_moment_after_the_charge_costs_nothing(tmp_path: Path) -> None:
     """Whoever dies between charge and answer has paid: the request is answered later, once, for nothing."""
     space = ldp.LabelSpace(["a", "b"])
-    for moment in ("before the draw", "while writing", "before the file has its name", "before the answer"):
+    for moment in (
+        "before the draw",
+        "while writing",
+        "before it is recorded",
+        "before the file has its name",
+        "before the answer",
+    ):
         path = tmp_path / f"{moment}.db"
         command = [sys.executable, "-c", _DIES, str(path), moment]
         assert 9 == subprocess.run(command, check=False).returncode
