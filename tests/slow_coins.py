@@ -144,3 +144,36 @@ def respond(
         drawn = word(secret, kind, name, "row release", context) // 4  # the top 62 bits
         released.append(known[drawn // other] if drawn < len(known) * other else known[code])
     return released
+
+
+def public_digest(kind: str, names: list[Id]) -> bytes:
+    """SHA-256 of public ids: blocks of integers in ascending order, lengths and bytes of texts in the order of tags."""
+    digest = hashlib.sha256(f"labeldp row ids: {len(names)} by {kind};".encode())
+    if kind == "integer":
+        for name in sorted(names):  # type: ignore[type-var]  # integers only
+            digest.update(block(bytes(32), kind, name))
+        return digest.digest()
+    ranked = [_bytes_of(name) for name in sorted(names, key=lambda name: _tag_words(kind, name))]
+    for text in ranked:
+        digest.update(len(text).to_bytes(8, "little"))
+    digest.update(b"".join(ranked))
+    return digest.digest()
+
+
+def parameter_digest(kind: str, names: list[Id], rows: list[bytes]) -> bytes:
+    """SHA-256 of the ids' digest, the shape, and the rows in the order of the ids' digest."""
+    digest = hashlib.sha256(public_digest(kind, names))
+    digest.update(f"|u1 ({len(rows)}, {len(rows[0])});".encode())
+    for name in sorted(names, key=lambda name: name if kind == "integer" else _tag_words(kind, name)):  # type: ignore[arg-type,return-value]  # of one kind
+        digest.update(rows[names.index(name)])
+    return digest.digest()
+
+
+def _tag_words(kind: str, name: Id) -> tuple[int, int]:
+    key = b"labeldp: digests of public data."
+    tag = aes(derive(key, b"id tag"), block(derive(key, b"id mac"), kind, name))
+    return int.from_bytes(tag[:8], "little"), int.from_bytes(tag[8:], "little")
+
+
+def _bytes_of(name: Id) -> bytes:
+    return name.bytes if isinstance(name, uuid.UUID) else str(name).encode()

@@ -256,7 +256,7 @@ def _kernel_words(
     column = np.arange(ROWS) if ids is None else ids
     batch = pa.record_batch({"id": pa.array(column), label: pa.array(labels)})
     kernel = prepare(channel, KeyedCoins(key), [batch], label=label, **names)
-    return kernel.session.bits(RowIds.of(column), "row release", *kernel.context).words()
+    return kernel._session.bits(RowIds.of(column), "row release", *kernel._context).words()
 
 
 _PRIOR = np.random.default_rng(1).dirichlet([1.0, 1.0], ROWS)

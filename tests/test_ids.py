@@ -431,9 +431,7 @@ def test_the_public_digest_forgets_the_order_only(names: list[Any]) -> None:
     assert ids.public_digest() == RowIds.of(names[::-1]).public_digest()
     assert ids.public_digest() != RowIds.of(names[1:]).public_digest()
     assert ids.public_digest() != RowIds.of([*names[:-1], names[0]]).public_digest()
-    assert ids.public_digest() == slow_coins.row_digest(
-        b"labeldp: digests of public data.", ids.kind, names, [0] * len(names)
-    )
+    assert ids.public_digest() == slow_coins.public_digest(ids.kind, names)
 
 
 def test_the_public_digest_of_positions_is_that_of_their_number() -> None:
@@ -534,3 +532,29 @@ def test_blocks_do_not_grow_with_the_table() -> None:
 
     assert {len(part) for part in steps} == {ROWS_PER_STEP}
     assert all(np.shares_memory(steps[0], part) for part in steps)
+
+
+# ---- several batches of one table ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [INTEGERS, TEXTS, UUIDS], ids=["integers", "texts", "uuids"])
+def test_batches_join_to_the_table(names: list[Any]) -> None:
+    """The ids of batches, one after the other, are those of the whole: in every digest and in every coin."""
+    whole = RowIds.of(names)
+    parts = [whole.take(np.arange(len(names))[rows]) for rows in (slice(0, 1), slice(1, 3), slice(3, None))]
+
+    joined = RowIds.join(parts)
+
+    assert len(whole) == len(joined)
+    assert whole.public_digest() == joined.public_digest()
+    assert np.array_equal(whole.tags(bytes(32)), joined.tags(bytes(32)))
+
+
+def test_batches_of_different_kinds_do_not_join() -> None:
+    """One table has ids of one kind."""
+    with pytest.raises(errors.IdError, match="one kind in all batches, got integer, text"):
+        RowIds.join([RowIds.of([1, 2]), RowIds.of(["a"])])
+    with pytest.raises(errors.IdError, match="one kind"):
+        RowIds.join([])
+    with pytest.raises(errors.IdError, match="negative ones and some beyond"):
+        RowIds.join([RowIds.of([-1]), RowIds.of(np.array([2**63], np.uint64))])

@@ -162,6 +162,10 @@ class CoinSession:
         """Digest (id, label) pairs in any order, under a subkey of its own; it never leaves the owner."""
         return RowDigest(derive(self.__secret, b"label digest"))
 
+    def row_digest(self, purpose: str) -> RowDigest:
+        """Digest rows for one more purpose of the owner's, under a subkey of its own; it never leaves the owner."""
+        return RowDigest(derive(self.__secret, b"row digest", purpose.encode()))
+
     def bits(self, ids: RowIds, purpose: str, *context: bytes) -> RowBits:
         """Return the bits of rows ``ids`` for one purpose under one public context."""
         if self.needs_ids and ids.kind == "position":

@@ -6,6 +6,7 @@ refused (7.0 is which row?), so are missing and duplicate ids.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 
@@ -13,10 +14,10 @@ import numpy as np
 
 from labeldp.errors import DuplicateIdError, EmptyInputError, IdError, LabelSpaceError, ShapeError
 from labeldp.labels import _from_python, as_series
-from labeldp.prf import PUBLIC_KEY, ROWS_PER_STEP, Aes, RowDigest, derive, mac_texts, native
+from labeldp.prf import PUBLIC_KEY, ROWS_PER_STEP, Aes, derive, mac_texts, native
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +66,24 @@ class RowIds:
         if isinstance(array, np.ndarray) and array.dtype.kind in "iu":
             return cls("integer", len(array), _integers(array), None)
         return _from_arrow(cls, array)
+
+    @classmethod
+    def join(cls, parts: Sequence[RowIds]) -> RowIds:
+        """Return the ids of several batches of one table, one after the other."""
+        kinds = {part.kind for part in parts}
+        if len(kinds) != 1 or "position" in kinds:
+            raise IdError(f"Expected row ids of one kind in all batches, got {', '.join(sorted(kinds)) or 'none'}.")
+        kind = parts[0].kind
+        data = [part._data for part in parts if part._data is not None]
+        rows = sum(map(len, parts))
+        if parts[0]._offsets is None:
+            signed = all(part.dtype == np.int64 for part in data)
+            whole = np.concatenate([part if signed else _widest(part) for part in data])
+            return cls(kind, rows, _integers(whole), None)
+        offsets = [part._offsets for part in parts if part._offsets is not None]
+        texts = np.concatenate([part[: ends[-1]] for part, ends in zip(data, offsets, strict=True)])
+        lengths = np.concatenate([np.diff(ends) for ends in offsets])
+        return cls(kind, rows, _padded(texts), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
     def __len__(self) -> int:
         return self._rows
@@ -115,11 +134,31 @@ class RowIds:
             out[start : start + len(blocks)] = native(aes(blocks))
         return out
 
+    def public_order(self) -> NDArray[np.intp]:
+        """Return the rows in an order that depends on the set of ids alone."""
+        if self._data is None:
+            return np.arange(len(self))
+        if self._offsets is None:
+            return np.argsort(self._data, kind="stable")
+        tags = self.tags(PUBLIC_KEY)
+        # Texts whose tags were made to collide keep the order they came in: then only the digest is another one.
+        return np.lexsort((tags[:, 1], tags[:, 0]))
+
     def public_digest(self) -> bytes:
-        """Digest the ids, whatever their order, without a secret: ids are public."""
-        if self.kind == "position" and self._data is None:
-            return derive(PUBLIC_KEY, b"positions", self._rows.to_bytes(8, "big"))
-        return RowDigest(PUBLIC_KEY).add(self, np.zeros(self._rows, np.uint8)).close()
+        """SHA-256 of the ids, whatever their order: ids are public, and may be chosen by anybody."""
+        digest = hashlib.sha256(f"labeldp row ids: {len(self)} by {self.kind};".encode())
+        if self._data is None:
+            return digest.digest()
+        ordered = self.take(self.public_order())
+        if ordered._offsets is None:
+            # A block is a type, a sign and a value: no two integers share one.
+            for _, blocks in ordered.blocks(PUBLIC_KEY):
+                digest.update(blocks.data)
+        else:
+            assert ordered._data is not None  # noqa: S101  # texts have bytes
+            digest.update(np.diff(ordered._offsets).astype("<i8").data)
+            digest.update(ordered._data[: ordered._offsets[-1]].data)
+        return digest.digest()
 
     def check_unique(self) -> None:
         """Refuse duplicate ids, with an example (ids are public)."""
@@ -158,6 +197,12 @@ class RowIds:
         assert self._offsets is not None  # noqa: S101  # texts have offsets
         value = self._data[self._offsets[row] : self._offsets[row + 1]].tobytes()
         return value.hex() if self.kind == "uuid" else value.decode("utf-8", "replace")
+
+
+def _widest(values: NDArray[Any]) -> NDArray[np.uint64]:
+    if values.dtype == np.int64 and len(values) and int(values.min()) < 0:
+        raise IdError("Expected integer ids that fit one type of 64 bits, got negative ones and some beyond 2^63.")
+    return values.astype(np.uint64)
 
 
 def _integers(array: NDArray[Any]) -> NDArray[Any]:
@@ -236,18 +281,6 @@ def _repeated_pair(tags: NDArray[np.uint64]) -> int | None:
         first = ranked[1:, 0] == ranked[:-1, 0]
     same = np.flatnonzero(first & (ranked[1:, 1] == ranked[:-1, 1]))
     return int(order[same[0]]) if len(same) else None
-
-
-def check_unique_tags(tags: NDArray[np.uint64]) -> None:
-    """Refuse rows of one table with the same id, known by their tags only."""
-    row = _repeated_pair(tags)
-    if row is not None:
-        first, second = np.flatnonzero((tags == tags[row]).all(axis=1))[:2].tolist()
-        raise DuplicateIdError(
-            f"Expected unique row ids; rows {first} and {second} have the same one. Two rows with one id would share "
-            "their coins; make ids unique, or release one label per id.",
-            rows=(first, second),
-        )
 
 
 def same_length(ids: RowIds, rows: int) -> None:

@@ -70,8 +70,8 @@ def stream_words(key: bytes, ids: RowIds) -> Iterator[tuple[int, NDArray[np.uint
 class RowDigest:
     """A digest of (id, value) pairs, whatever their order, that adds up over batches.
 
-    It is a sum of keyed 128-bit hashes, AES(AES(id) xor value) under two keys (for byte rows a MAC of the row): a
-    sum of secret pseudo-random terms reveals no collision.
+    It is a sum of keyed 128-bit hashes, AES(AES(id) xor value) under two keys (for byte rows a MAC of the row).  The key
+    must be secret: with a known one, rows can be chosen whose sums collide.  Public things get SHA-256 instead.
     """
 
     __slots__ = ("__key", "_rows", "_total")
@@ -91,6 +91,19 @@ class RowDigest:
 
     def add(self, ids: RowIds, values: NDArray[Any]) -> RowDigest:
         """Add rows, each with one code or one row of bytes, and return itself."""
+        for _, terms in self._terms(ids, values):
+            self._total += terms.sum(axis=0, dtype=np.uint64)
+        self._rows += len(ids)
+        return self
+
+    def words(self, ids: RowIds, values: NDArray[Any]) -> NDArray[np.uint64]:
+        """Return one secret 64-bit word for each (id, value): for recognising rows that were added."""
+        out = np.empty(len(ids), np.uint64)
+        for start, terms in self._terms(ids, values):
+            out[start : start + len(terms)] = terms[:, 0]
+        return out
+
+    def _terms(self, ids: RowIds, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         inner, outer = Aes(derive(self.__key, b"inner")), Aes(derive(self.__key, b"outer"))
         value_key = derive(self.__key, b"value mac")
         for start, blocks in ids.blocks(derive(self.__key, b"id mac")):
@@ -100,9 +113,7 @@ class RowDigest:
                 mixed[:, 1] ^= native(values[start:stop].astype(np.uint64))
             else:
                 mixed ^= mac_rows(value_key, values[start:stop])
-            self._total += native(outer(mixed)).sum(axis=0, dtype=np.uint64)
-        self._rows += len(ids)
-        return self
+            yield start, native(outer(mixed))
 
     def close(self) -> bytes:
         """Return the digest of all rows that were added."""
@@ -112,11 +123,17 @@ class RowDigest:
 def parameter_digest(ids: RowIds, rows: Any, arrays: Any = None) -> bytes:  # callables of arrays
     """Digest public per-row parameters: in any order where rows have ids, as they stand where they have none.
 
-    ``rows()`` gives one row of bytes each; ``arrays()`` the same content as compactly as it is kept.
+    ``rows()`` gives one row of bytes each; ``arrays()`` the same content as compactly as it is kept.  It is SHA-256,
+    because whoever chooses the parameters must not find two tables that share a digest, and so the coins.
     """
-    if ids.kind != "position":
-        return RowDigest(PUBLIC_KEY).add(ids, rows()).close()
     digest = hashlib.sha256()
+    if ids.kind != "position":
+        digest.update(ids.public_digest())
+        order, table = ids.public_order(), rows()
+        digest.update(f"{table.dtype.str} {table.shape};".encode())
+        for start in range(0, len(order), ROWS_PER_STEP):
+            digest.update(np.ascontiguousarray(table[order[start : start + ROWS_PER_STEP]]).data)
+        return digest.digest()
     for array in arrays() if arrays else [rows()]:
         digest.update(f"{array.dtype.str} {array.shape};".encode())
         digest.update(np.ascontiguousarray(array).data)

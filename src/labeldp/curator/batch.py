@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 
 from labeldp.channels.base import draw_rows
-from labeldp.errors import EmptyInputError, RawLabelsError, ShapeError
-from labeldp.ids import RowIds, check_unique_tags
-from labeldp.prf import PUBLIC_KEY, RowDigest
+from labeldp.errors import EmptyInputError, LabelsChangedError, RawLabelsError, ShapeError
+from labeldp.ids import RowIds
 from labeldp.release.columns import label_column
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labeldp.channels.base import FiniteChannel
-    from labeldp.coins import Coins, CoinSession, RowBits
+    from labeldp.coins import Coins, CoinSession
     from labeldp.labels import Codes, LabelSpace
 
 PURPOSE = "row release"
@@ -51,24 +50,32 @@ def canonical(facts: dict[str, Any]) -> bytes:
 @final
 @dataclass(frozen=True, repr=False)
 class RowKernel:
-    """Releases batches of one table: make it with :func:`prepare`."""
+    """Releases batches of one table, the very rows of the first pass: make it with :func:`prepare`.
+
+    It is how engines draw, and no door of its own: whoever opens it has charged before.
+    """
 
     channel: FiniteChannel
     label: str
     id: str
-    session: CoinSession
-    context: tuple[bytes, ...]
+    _session: CoinSession
+    _context: tuple[bytes, ...]
+    _seen: NDArray[np.uint64]
 
     def __repr__(self) -> str:
         return f"RowKernel({self.channel!r}, label={self.label!r}, id={self.id!r})"
 
-    def __reduce__(self) -> Any:  # refuses
-        raise RawLabelsError("A kernel holds a secret key: it is not pickled.")
+    def _refuse(self, *_: object) -> NoReturn:
+        raise RawLabelsError("A kernel holds a secret key: it is not pickled or copied.")
+
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
 
     def __call__(self, batch: pa.RecordBatch, *, start: int | None = None) -> pa.RecordBatch:
         """Release one batch: every other column passes through unchanged.
 
-        ``start`` is the batch's first row in the table; a channel with parameters per row needs it.
+        ``start`` is the batch's first row in the table; a channel with parameters per row needs it.  A row that was not
+        in the first pass, or has another label or other parameters than there, is refused: its bits belong to the
+        table as it was.
         """
         codes = self.channel.space.encode(batch.column(self.label))
         ids = RowIds.of(batch.column(self.id))
@@ -81,14 +88,17 @@ class RowKernel:
                     start=start,
                 )
             channel = channel.take(np.arange(start, start + batch.num_rows))
-        released = self.codes(channel, codes, ids)
+        words = _row_words(self._session, channel, ids, codes)
+        places = np.minimum(np.searchsorted(self._seen, words), len(self._seen) - 1)
+        if not np.array_equal(self._seen[places], words):
+            raise LabelsChangedError(
+                "Some rows are not those of the first pass: their ids, labels or parameters differ. For your eyes only: "
+                "nothing of this batch was released. Prepare a kernel for the table as it is."
+            )
+        bits = self._session.bits(ids, PURPOSE, *self._context)
+        released = draw_rows(channel, codes, bits.stream())
         place = batch.schema.get_field_index(self.label)
         return batch.set_column(place, self.label, label_column(channel.released_space, released))
-
-    def codes(self, channel: FiniteChannel, codes: Codes, ids: RowIds) -> Codes:
-        """Release codes of rows with these ids."""
-        bits: RowBits = self.session.bits(ids, PURPOSE, *self.context)
-        return draw_rows(channel, codes, bits.stream())
 
 
 def prepare(
@@ -101,30 +111,43 @@ def prepare(
     dataset: str = "",
     version: str = "",
 ) -> RowKernel:
-    """Make the first pass over ``batches`` (validation and digests) and return the kernel for the second."""
+    """Make the first pass over ``batches`` (validation and digests) and return the kernel for the second.
+
+    Ids and one word a row stay in memory, labels do not.
+    """
     session = coins.session()
-    labels, parameters = session.label_digest(), RowDigest(PUBLIC_KEY)
-    by_row, seen = None if channel.rows is None else channel.row_bytes(), 0
-    names: list[NDArray[np.uint64]] = []
+    labels, names, words, seen = session.label_digest(), [], [], 0
     for batch in batches:
-        ids = RowIds.of(batch.column(id))
-        names.append(ids.tags(PUBLIC_KEY))
-        labels.add(ids, channel.space.encode(batch.column(label)))
-        rows = by_row[seen : seen + len(ids)] if by_row is not None else None
+        ids, codes = RowIds.of(batch.column(id)), channel.space.encode(batch.column(label))
+        names.append(ids)
+        labels.add(ids, codes)
+        part = channel
+        if channel.rows is not None:
+            if seen + len(ids) > channel.rows:
+                raise ShapeError(f"Expected {channel.rows} rows, one for each of the channel's, got more.")
+            part = channel.take(np.arange(seen, seen + len(ids)))
+        words.append(_row_words(session, part, ids, codes))
         seen += len(ids)
-        if rows is not None and len(rows) == len(ids):
-            parameters.add(ids, rows)
     if seen == 0:
         raise EmptyInputError("Expected at least one row, got none.")
     if channel.rows not in {None, seen}:
         raise ShapeError(f"Expected {channel.rows} rows, one for each of the channel's, got {seen}.")
-    check_unique_tags(np.concatenate(names))
+    everybody = RowIds.join(names)
+    everybody.check_unique()
     context = context_of(
         dataset,
         version,
         {"mechanism": channel.public(), "column": label},
         channel.space,
-        b"" if by_row is None else parameters.close(),
+        channel.parameter_digest(everybody),
         labels.close() if session.binds_labels else b"",
     )
-    return RowKernel(channel, label, id, session, context)
+    return RowKernel(channel, label, id, session, context, np.sort(np.concatenate(words)))
+
+
+def _row_words(session: CoinSession, channel: FiniteChannel, ids: RowIds, codes: Codes) -> NDArray[np.uint64]:
+    """Return a secret word for every row as it is: id, label and parameters."""
+    words = session.row_digest("labels of a kernel").words(ids, codes)
+    if channel.rows is not None:
+        words ^= session.row_digest("parameters of a kernel").words(ids, channel.row_bytes())
+    return words
