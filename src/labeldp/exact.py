@@ -7,10 +7,13 @@ their result is a proof, not an estimate.
 from __future__ import annotations
 
 import math
+import re
+import sys
 import warnings
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
+from typing import Any
 
 from labeldp.errors import EpsilonError, LargeEpsilonWarning
 
@@ -25,6 +28,9 @@ _PLACES = 10**40
 ABSURD_EPSILON = 50
 #: Above this epsilon the digits of e^epsilon fill the memory: an error.
 LARGEST_EPSILON = 10**6
+
+# What follows would have too many digits to be written out.
+_LONG_POWER = re.compile(r"[eE][+-]?\d{5,}")
 
 #: Anything that may stand for a number in a public parameter.
 Number = int | float | str | Fraction | Decimal
@@ -41,18 +47,22 @@ def exact(number: object) -> Fraction:
     if isinstance(number, Rational | Decimal | str):
         return _parsed(number)
     if isinstance(number, Real):
-        value = float(number)
-        _finite(value)
-        return min(Fraction(value), Fraction(repr(value)))
+        return min(Fraction(_finite(number)), _printed(number))
     raise EpsilonError(f"Expected a number, got {type(number).__name__}.", value=number)
+
+
+def exact_up(number: object) -> Fraction:
+    """Return the rational a caller meant by ``number``, never less than either reading of a float."""
+    if isinstance(number, Real) and not isinstance(number, Rational | bool):
+        return max(Fraction(_finite(number)), _printed(number))
+    return exact(number)
 
 
 def declared(number: object) -> Fraction:
     """Return the rational that ``number`` prints as: how a budget written by its owner is read."""
     if isinstance(number, Real) and not isinstance(number, Rational | bool):
-        value = float(number)
-        _finite(value)
-        return Fraction(repr(value))
+        _finite(number)
+        return _printed(number)
     return exact(number)
 
 
@@ -83,7 +93,11 @@ def delta_in_range(delta: object) -> Fraction:
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclose e^x between two rationals."""
+    """Enclose e^x between two rationals; an exponent above 10^6 is refused, the digits would fill the memory."""
+    if x > LARGEST_EPSILON:
+        raise EpsilonError(f"Expected an exponent of at most {LARGEST_EPSILON}, got about {float_down(x):.6g}.")
+    if x < -LARGEST_EPSILON:
+        return Fraction(0), exp_bounds(Fraction(-LARGEST_EPSILON))[1]
     low = _DOWN.exp(_decimal(x, _DOWN))
     high = _UP.exp(_decimal(x, _UP))
     return Fraction(_DOWN.next_minus(low)), Fraction(_UP.next_plus(high))
@@ -91,17 +105,14 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 
 def log_up(x: Fraction) -> Fraction:
     """Return a rational at or above log x, within 10^-40 of it."""
-    if x == 1:
-        return Fraction(0)
-    high = Fraction(_UP.next_plus(_UP.ln(_decimal(x, _UP))))
-    return round_up(high)
+    value = _decimal(x, _UP)
+    return Fraction(0) if value == 1 else round_up(Fraction(_UP.next_plus(_UP.ln(value))))
 
 
 def log_down(x: Fraction) -> Fraction:
     """Return a rational at or below log x."""
-    if x == 1:
-        return Fraction(0)
-    return Fraction(_DOWN.next_minus(_DOWN.ln(_decimal(x, _DOWN))))
+    value = _decimal(x, _DOWN)
+    return Fraction(0) if value == 1 else Fraction(_DOWN.next_minus(_DOWN.ln(value)))
 
 
 def round_up(x: Fraction) -> Fraction:
@@ -110,15 +121,14 @@ def round_up(x: Fraction) -> Fraction:
 
 
 def float_up(x: Fraction) -> float:
-    """Return the smallest float at or above ``x``."""
-    nearest = float(x)
+    """Return the smallest float at or above ``x``, which may be infinity."""
+    nearest = _nearest(x)
     return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)
 
 
 def float_down(x: Fraction) -> float:
-    """Return the largest float at or below ``x``."""
-    nearest = float(x)
-    return nearest if Fraction(nearest) <= x else math.nextafter(nearest, -math.inf)
+    """Return the largest float at or below ``x``, which may be minus infinity."""
+    return 0.0 - float_up(-x)  # and no minus zero
 
 
 def to_text(x: Fraction) -> str:
@@ -132,6 +142,8 @@ def from_text(text: str) -> Fraction:
 
 
 def _parsed(number: Rational | Decimal | str) -> Fraction:
+    if isinstance(number, Decimal | str) and _LONG_POWER.search(str(number)):
+        raise EpsilonError(f"Expected a power of ten of at most four digits, got {number!r}.", value=number)
     try:
         # An integer of NumPy would overflow inside a fraction.
         return Fraction(int(number)) if isinstance(number, Integral) else Fraction(number)
@@ -139,9 +151,24 @@ def _parsed(number: Rational | Decimal | str) -> Fraction:
         raise EpsilonError(f"Expected a finite number, got {number!r}.", value=number) from None
 
 
-def _finite(value: float) -> None:
+def _finite(number: Any) -> float:  # a real number
+    value = float(number)
     if not math.isfinite(value):
-        raise EpsilonError(f"Expected a finite number, got {value}.", value=value)
+        raise EpsilonError(f"Expected a finite number, got {value}.", value=number)
+    return value
+
+
+def _printed(number: Any) -> Fraction:  # a real number
+    """Return the decimal that a finite float of any width prints as."""
+    return _parsed(repr(float(number)) if isinstance(number, float) else str(number))
+
+
+def _nearest(x: Fraction) -> float:
+    """Return a float next to ``x``: the largest one where no float is near."""
+    try:
+        return float(x)
+    except OverflowError:
+        return sys.float_info.max if x > 0 else -sys.float_info.max
 
 
 def _decimal(x: Fraction, context: Context) -> Decimal:

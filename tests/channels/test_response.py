@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import labeldp as ldp
 from labeldp import LabelSpace, RandomizedResponse, TopKRandomizedResponse
 from labeldp.channels import TOTAL
 from labeldp.errors import (
@@ -21,6 +24,7 @@ from labeldp.errors import (
     LargeEpsilonWarning,
     LawError,
     MissingLabelError,
+    PriorError,
     ShapeError,
     SpaceMismatchError,
     UnknownLabelError,
@@ -392,3 +396,50 @@ def test_random_laws_of_the_helpers_are_laws() -> None:
     laws = [random_law(generator, 7) for _ in range(100)]
 
     assert all((law >= 0).all() and math.isclose(1.0, law.sum()) for law in laws)
+
+
+@pytest.mark.parametrize("flip", [0.1, 0.3, 1e-9, 0.499])
+def test_flip_is_rounded_towards_more_flipping(flip: float) -> None:
+    """However the float is read, binary or decimal, the response lies at least that often."""
+    channel = ldp.RandomizedResponse(ldp.LabelSpace(["a", "b"]), flip=flip)
+
+    other = Fraction(int(channel.weights[0, 1]), TOTAL)
+    assert other >= max(Fraction(flip), Fraction(repr(flip)))
+    assert other < Fraction(flip) + Fraction(1, 2**55)
+
+
+def test_many_labels_cost_little_memory() -> None:
+    """Keep probability and variance factor of 50,000 labels are had without a table of all pairs."""
+    space = ldp.LabelSpace(range(50_000))
+    tracemalloc.start()
+    for channel in (ldp.RandomizedResponse(space, 3.0), ldp.TopKRandomizedResponse(space, 3.0, range(7))):
+        assert channel.variance_factor > 0
+    assert 0 < ldp.RandomizedResponse(space, 3.0).keep < 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak < 100 * 2**20
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [[0.5, 0.5], [[0.2, 0.3, 0.5]], [-0.1, 0.6, 0.5], [np.nan, 0.5, 0.5], [0.0, 0.0, 0.0], [np.inf, 1.0, 1.0]],
+)
+def test_a_prior_of_a_correction_is_checked(prior: Any) -> None:
+    """Wrong shapes and values are refused by every family, for posteriors and for corrections."""
+    space = ldp.LabelSpace(["a", "b", "c"])
+    losses, codes = np.eye(3)[[0, 1]], np.array([0, 1])
+    for channel in (
+        ldp.TopKRandomizedResponse(space, 1.0, ["a", "b"]),
+        ldp.ResampledResponse(space, [0.5, 0.3, 0.2], keep=0),
+        ldp.TableChannel(space, [[0.5, 0.5, 0.0]] * 3),
+    ):
+        for call in (
+            lambda c=channel: c.posterior(codes, prior),
+            lambda c=channel: c.unbias(losses, prior=prior),
+            lambda c=channel: c.soft_labels(codes, prior=prior),
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BiasWarning)
+                with pytest.raises(PriorError):
+                    call()

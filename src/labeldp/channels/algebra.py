@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from labeldp.channels.base import TOTAL, FiniteChannel
+from labeldp.channels.base import SCALE_BITS, TOTAL, FiniteChannel
 from labeldp.channels.table import TableChannel, to_weights
 from labeldp.errors import MatrixError, ShapeError, SpaceMismatchError
 from labeldp.labels import LabelSpace, code_type
@@ -79,14 +79,21 @@ def _combined(first: FiniteChannel, second: FiniteChannel, released: LabelSpace,
 
 
 def _rounded(joint: NDArray[np.float64], bound: Fraction | None) -> NDArray[np.int64]:
-    """Round to integers within an epsilon that is known to hold: rounding may cost a mixture, but never fails."""
+    """Round to integers within an epsilon that is known to hold; rounding may cost a mixture of the rows."""
     try:
         return to_weights(joint, bound, coarsest=0)
     except MatrixError:
-        # Rows differ by no more than float error, which alone exceeds the bound: rows that are alike spend nothing.
-        if bound is None or bound > _FLOAT_ERROR:
+        if bound is None:
             raise
-        return to_weights(np.repeat(joint[:1], len(joint), axis=0), None)
+        # Rows differ by no more than float error, which alone exceeds the bound: rows that are alike spend nothing.
+        if bound <= _FLOAT_ERROR:
+            return to_weights(np.repeat(joint[:1], len(joint), axis=0), None)
+        raise MatrixError(
+            f"Expected a table that 2^{SCALE_BITS} draws can hold at epsilon {float(bound):.3g}: its smallest "
+            f"probability, {joint[joint > 0].min():.3g}, is too few of them. Release through the two channels one after "
+            "the other, or ask for a larger epsilon or a less skewed law.",
+            epsilon=float(bound),
+        ) from None
 
 
 def _contexts(channel: FiniteChannel, rows: int) -> NDArray[np.intp]:

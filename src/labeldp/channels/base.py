@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, final
 
 import numpy as np
 
-from labeldp.errors import ShapeError, SpaceMismatchError
+from labeldp.errors import PriorError, ShapeError, SpaceMismatchError
 from labeldp.exact import float_up
 from labeldp.guarantee.value import Guarantee, Loss
 from labeldp.plan import CoinAccess, Plan, PublicData
@@ -188,12 +188,14 @@ class FiniteChannel(ABC):
     @final
     def posterior(self, codes: object, prior: object) -> NDArray[np.float64]:
         """Return P(true label | released label) for each row, (n, K), by Bayes from a prior (K,) or (n, K)."""
-        joint = self.likelihood(codes) * np.asarray(prior, np.float64)
+        likelihood = self.likelihood(codes)
+        belief = belief_table(prior, *likelihood.shape)
+        joint = likelihood * belief
         total = joint.sum(axis=1, keepdims=True)
         # An output that the prior deems impossible teaches nothing: the prior stands.
         impossible = total[:, 0] <= 0
         if impossible.any():
-            joint[impossible] = np.broadcast_to(np.asarray(prior, np.float64), joint.shape)[impossible]
+            joint[impossible] = belief[impossible]
             total = joint.sum(axis=1, keepdims=True)
         result: NDArray[np.float64] = joint / total
         return result
@@ -351,7 +353,21 @@ def row_numbers(rows: object, bound: int) -> NDArray[np.intp]:
     if isinstance(rows, slice):
         return np.arange(bound)[rows]
     array = np.asarray(rows)
-    return np.flatnonzero(array) if array.dtype == bool else array.astype(np.intp)
+    if array.dtype != bool:
+        return array.astype(np.intp)
+    if array.shape != (bound,):
+        raise ShapeError(f"Expected a mask of {bound} rows, got shape {array.shape}.", shape=array.shape)
+    return np.flatnonzero(array)
+
+
+def belief_table(prior: object, rows: int, labels: int) -> NDArray[np.float64]:
+    """Read a prior of a correction or a posterior, (K,) or (n, K), as a table for ``rows`` rows."""
+    table = np.asarray(prior, np.float64)
+    if table.shape not in {(labels,), (rows, labels)}:
+        raise PriorError(f"Expected a prior of shape ({labels},) or ({rows}, {labels}), got {table.shape}.")
+    if not (bool((table >= 0).all()) and bool(np.isfinite(table).all()) and bool((table.sum(axis=-1) > 0).all())):
+        raise PriorError("Expected a prior of finite numbers that are not negative, nor all zero in a row.")
+    return np.broadcast_to(table, (rows, labels))
 
 
 _LARGE: Final = 1 << 26

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeldp.channels.base import TOTAL, FiniteChannel, class_table, code_array
+from labeldp.channels.base import TOTAL, FiniteChannel, belief_table, class_table, code_array
 from labeldp.channels.correct import mixture_correction, mixture_indicators, warn_of_bias
 from labeldp.exact import log_up
 from labeldp.guarantee.value import FiniteLoss, Loss
@@ -113,7 +113,7 @@ class MixtureChannel(FiniteChannel):
         if self.invertible:
             return mixture_correction(table, self._at(self._weight), self._at(self._keep))
         warn_of_bias(self)
-        belief = np.ones_like(table) if prior is None else np.broadcast_to(np.asarray(prior, np.float64), table.shape)
+        belief = np.ones_like(table) if prior is None else belief_table(prior, *table.shape)
         mean = (belief * table).sum(axis=1, keepdims=True) / belief.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             corrected = mixture_correction(table, self._at(self._weight), self._at(self._keep))
@@ -127,7 +127,7 @@ class MixtureChannel(FiniteChannel):
         if self.invertible:
             return soft
         warn_of_bias(self)
-        belief = np.broadcast_to(np.ones(self.space.size) if prior is None else np.asarray(prior), soft.shape)
+        belief = belief_table(np.ones(self.space.size) if prior is None else prior, *soft.shape)
         return np.where(self._at(self._keep) > 0.0, soft, belief / belief.sum(axis=1, keepdims=True))
 
     @cached_property

@@ -12,6 +12,7 @@ from labeldp.channels.base import (
     SCALE_BITS,
     TOTAL,
     FiniteChannel,
+    belief_table,
     class_table,
     code_array,
     per_word,
@@ -24,7 +25,7 @@ from labeldp.channels.prior import best_sets
 from labeldp.channels.sets import LabelSets
 from labeldp.channels.threshold import other_weight, response_weights
 from labeldp.errors import EpsilonError, LawError, ShapeError
-from labeldp.exact import exact, log_up, positive_epsilon
+from labeldp.exact import exact, exact_up, log_up, positive_epsilon
 from labeldp.guarantee.value import FiniteLoss, Loss
 from labeldp.labels import LabelSpace
 
@@ -63,7 +64,7 @@ class RandomizedResponse(MixtureChannel):
         if epsilon is not None:
             other, _ = response_weights(space.size, positive_epsilon(epsilon), SCALE_BITS)
         else:
-            other = _other_of_keep(space.size, exact(keep) if keep is not None else 1 - exact(flip))
+            other = _other_of_keep(space.size, exact(keep) if keep is not None else 1 - exact_up(flip))
         self._fix_other(space, other)
 
     @classmethod
@@ -79,7 +80,7 @@ class RandomizedResponse(MixtureChannel):
     @property
     def keep(self) -> float:
         """Probability that the released label is the true one."""
-        return float(self.weights_of(0)[0, 0]) / TOTAL
+        return float(int(self._law[0, 0]) + int(self._extra[0])) / TOTAL
 
     def _draw(self, codes: Codes, words: NDArray[np.uint64], start: int) -> Codes:  # noqa: ARG002  # shared by all rows
         # The first K * other units are K equal redraws, the rest keeps the true label: with them the true label
@@ -235,7 +236,7 @@ class SetResponse(FiniteChannel):
         table = class_table(losses, self, "losses")
         if not self.invertible:
             warn_of_bias(self)
-        weights = None if prior is None else np.broadcast_to(np.asarray(prior, np.float64), table.shape)
+        weights = None if prior is None else belief_table(prior, *table.shape)
         out = np.empty(table.shape)
         for part, mask, _, extra in self._parts(len(table)):
             belief = None if weights is None else weights[part]
@@ -248,7 +249,7 @@ class SetResponse(FiniteChannel):
         shape = (len(array), self.space.size)
         if not self.invertible:
             warn_of_bias(self)
-        weights = None if prior is None else np.broadcast_to(np.asarray(prior, np.float64), shape)
+        weights = None if prior is None else belief_table(prior, *shape)
         out = np.empty(shape)
         for part, mask, _, extra in self._parts(len(array)):
             belief = None if weights is None else weights[part]
@@ -269,7 +270,7 @@ class SetResponse(FiniteChannel):
     @cached_property
     def variance_factor(self) -> float:
         """Average over rows; it depends on a set's size alone."""
-        by_size = {k: _factor(k, other / TOTAL, extra / TOTAL, self.space.size) for k, other, extra in self._tables}
+        by_size = {k: _factor(k, extra / TOTAL, self.space.size) for k, _, extra in self._tables}
         sizes, counts = np.unique(self._sets.sizes, return_counts=True)
         return float(np.average([by_size[int(k)] for k in sizes], weights=counts))
 
@@ -439,16 +440,11 @@ def _pairs(k: int, other: int, extra: int, size: int) -> list[tuple[int, int, in
     return both or [(TOTAL, 0, 0), (TOTAL, 0, 0)]
 
 
-def _factor(k: int, other: float, extra: float, size: int) -> float:
-    """Mean squared length of the corrected indicator, from the closed form on an arbitrary set of k labels."""
+def _factor(k: int, extra: float, size: int) -> float:
+    """Mean squared length of the corrected indicator: members are alike, so it is that at any one of them."""
     mask = np.arange(size)[None] < k
-    corrected = SetCorrection(mask, np.array([[extra]]), None).losses(np.eye(size))
-    channel = np.zeros((size, size))
-    channel[:, :k] = 1.0 / k
-    channel[:k, :k] = other
-    channel[np.arange(k), np.arange(k)] += extra
-    squares = (corrected**2).sum(axis=0)
-    return float((channel @ squares).mean())
+    corrected = SetCorrection(mask, np.array([[extra]]), None).indicators(np.zeros(1, np.intp))
+    return float((corrected**2).sum())
 
 
 _CELLS_PER_STEP: Final = 1 << 18

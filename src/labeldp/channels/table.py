@@ -11,6 +11,7 @@ import numpy as np
 from labeldp.channels.base import (
     TOTAL,
     FiniteChannel,
+    belief_table,
     class_table,
     code_array,
     float_array,
@@ -88,6 +89,8 @@ class TableChannel(FiniteChannel):
                 raise EmptyInputError("Expected at least one row in groups, got none.")
             if int(groups.min()) < 0 or int(groups.max()) >= len(table):
                 raise ShapeError(f"Expected groups 0 .. {len(table) - 1}, got {groups.min()} .. {groups.max()}.")
+            # One type, whatever came: equal channels must have equal bytes.
+            groups = groups.astype(code_type(len(table)))
         channel = cls.__new__(cls)
         channel._fix_table(space, target, table, groups)
         return channel
@@ -176,7 +179,7 @@ class TableChannel(FiniteChannel):
         table = class_table(losses, self, "losses")
         if not self.invertible:
             warn_of_bias(self)
-        belief = None if prior is None else np.asarray(prior, np.float64)
+        belief = _belief(prior, table)
         if belief is not None and belief.ndim == 2:  # a law a row
             return np.stack(
                 [row @ self._correction(i, law) for i, (row, law) in enumerate(zip(table, belief, strict=True))]
@@ -188,7 +191,7 @@ class TableChannel(FiniteChannel):
         array = code_array(codes, self)
         if not self.invertible:
             warn_of_bias(self)
-        belief = None if prior is None else np.asarray(prior, np.float64)
+        belief = _belief(prior, np.empty((len(array), self.space.size)))
         if belief is not None and belief.ndim == 2:  # a law a row
             return np.stack(
                 [self._correction(i, law)[:, code] for i, (code, law) in enumerate(zip(array, belief, strict=True))]
@@ -248,6 +251,14 @@ class TableChannel(FiniteChannel):
         place = (limits <= words[:, None]).sum(axis=1)
         released: Codes = np.minimum(place, self._last[group, codes]).astype(code_type(self._released.size))
         return released
+
+
+def _belief(prior: object, like: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return a prior as one law, or as one a row."""
+    if prior is None:
+        return None
+    table = belief_table(prior, *like.shape)
+    return table[0] if np.ndim(prior) == 1 and len(table) else table  # type: ignore[arg-type]  # was read as an array
 
 
 def identity_channel(space: LabelSpace) -> TableChannel:
