@@ -73,7 +73,7 @@ def privatize(
 
 @final
 class Curator:
-    """Holds raw labels, a budget and coins, and lets nothing out that is not charged first.
+    """Holds raw labels, a budget and coins: the one door to releases of these labels.
 
     ``labels`` are :class:`RawLabels`, or values with ``space``.  With a ``budget`` or a ``ledger`` every release
     is charged before it is drawn, a repeated request returns the stored release, and a request beyond the budget
