@@ -133,6 +133,7 @@ def test_nothing_is_said_while_it_is_drawn(
 SECRET = "NotToBeTold"
 NUMBER = 4_242
 SPACES = {"text": SPACE, "number": ldp.LabelSpace([1, 2, 3]), "truth": ldp.LabelSpace([False, True])}
+SPACES["none"] = ldp.LabelSpace([1, 2, None])
 
 
 def wrong_labels() -> dict[str, tuple[str, Any]]:
@@ -164,6 +165,9 @@ def wrong_labels() -> dict[str, tuple[str, Any]]:
         "unknown category": ("text", pd.Series(texts, dtype="category")),
         "unknown word in a dictionary": ("text", pa.array(texts).dictionary_encode()),
         "missing under a mask": ("number", np.ma.array(numbers, mask=[False, False, True, False])),
+        "too large a number, Arrow": ("number", pa.array([1, 2**64 - NUMBER], pa.uint64())),
+        "too large a number, array": ("number", np.array([1, 2**64 - NUMBER], np.uint64)),
+        "too large a number, with missing ones": ("none", pa.array([1, None, 2**64 - NUMBER], pa.uint64())),
         "bytes": ("text", [b"a", SECRET.encode()]),
         "a nested one": ("text", [["a"], [SECRET]]),
     }
@@ -201,7 +205,7 @@ def test_an_error_about_labels_comes_first_and_tells_none(
             door()
         told.add((type(caught.value), str(caught.value)))
 
-        for secret in (SECRET, str(NUMBER), "nan", "None,", "row 2", "2nd"):
+        for secret in (SECRET, str(NUMBER), str(2**64 - NUMBER), "nan", "None,", "row 2", "2nd"):
             assert secret not in told_of(caught.value)
 
     assert 1 == len(told)

@@ -513,6 +513,26 @@ def test_what_is_wrong_is_refused(name: str, owner: Owner) -> None:
     assert ROWS == len(np.asarray(owner.curator.release(ldp.RandomizedResponse(SPACE, Fraction(1, 4)))))
 
 
+def test_the_curator_compares_spaces_for_those_who_do_not(owner: Owner) -> None:
+    """A mechanism of somebody else, which forgets to look, is not handed labels of another space."""
+    drawn = []
+
+    class Careless:
+        space = SPACE
+
+        def plan(self, public: PublicData) -> Plan:
+            return Plan(GOOD.guarantee, {"family": "careless"}, b"", lambda codes, coins: drawn.append(codes))  # type: ignore[arg-type, func-returns-value]
+
+    curator = owner.another(["x", "y"] * 12, 1, space=OTHER, dataset="other")
+    before = owner.state()
+
+    with pytest.raises(errors.SpaceMismatchError, match="Expected a mechanism for labels of"):
+        curator.release(Careless())
+
+    assert before == owner.state()
+    assert [] == drawn
+
+
 @pytest.mark.parametrize("name", sorted(makers()))
 def test_labels_of_another_space_than_the_mechanism_s_are_refused(name: str, owner: Owner) -> None:
     """Every mechanism refuses labels of another space, also of one with as many labels, before any is counted."""

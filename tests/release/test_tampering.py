@@ -250,6 +250,19 @@ def test_another_sidecar_is_refused(sidecar: str, tmp_path: Path) -> None:
     assert refused(path).startswith("Expected a release")
 
 
+def test_every_byte_of_a_sidecar_counts(tmp_path: Path) -> None:
+    """Also its blanks: a sidecar is as it was written, or it is refused."""
+    path = copied("v1-top-k.csv", tmp_path)
+    sidecar = path.with_name("v1-top-k.csv.json")
+    text = sidecar.read_text(encoding="utf-8")
+    blanks = [place for place, character in enumerate(text) if character.isspace()]
+    forms = [text[:place] + "\t" + text[place + 1 :] for place in blanks[::7]]
+    for other in [*forms, f"{text}\n", json.dumps(json.loads(text)), text.replace('"seal"', '"seal": "", "seal"')]:
+        sidecar.write_text(other, encoding="utf-8")
+
+        assert refused(path)
+
+
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 @pytest.mark.parametrize("version", [0, 2, 99, "1", 1.5, None, [1], True])
 def test_another_version_of_the_format_is_refused(version: Any, ending: str, tmp_path: Path) -> None:
