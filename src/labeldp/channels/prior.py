@@ -84,7 +84,8 @@ def read_prior(labels: int, prior: object) -> tuple[NDArray[Any], bool]:
     return table, shared
 
 
-def _check(block: NDArray[Any], sums: NDArray[Any], smallest: float, start: int) -> None:
+def check_rows(block: NDArray[Any], sums: NDArray[Any], smallest: float, start: int) -> None:
+    """Refuse rows that are no probabilities; ``sums`` and ``smallest`` are what the caller has computed anyway."""
     tolerance = 1e-3 if block.dtype == np.float32 else 1e-6
     # NaN makes every comparison false, so the test is written for what is good.
     if smallest >= 0 and bool((np.abs(sums - 1.0) <= tolerance).all()):
@@ -111,7 +112,7 @@ def _few_labels(block: NDArray[Any], growth: float, start: int) -> Part:
     columns = np.ascontiguousarray(np.asarray(block).T)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = columns.sum(axis=0)
-    _check(block, sums, float(columns.min()), start)
+    check_rows(block, sums, float(columns.min()), start)
     kind = columns.dtype.type
     top = columns.max(axis=0)
     tau = top / kind(growth)
@@ -210,7 +211,7 @@ def _scan(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any],
         part = np.asarray(block[first : first + rows])
         with np.errstate(over="ignore", invalid="ignore"):
             sums = part @ ones
-        _check(part, sums, float(part.min()), start + first)
+        check_rows(part, sums, float(part.min()), start + first)
         top = part[np.arange(len(part)), part.argmax(axis=1)]
         tops.append(top)
         if number > _MANY * block.size:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from labeldp.channels.base import (
     steps,
 )
 from labeldp.channels.correct import SetCorrection, warn_of_bias
+from labeldp.channels.informative import informative_sets
 from labeldp.channels.mixture import MixtureChannel
 from labeldp.channels.prior import best_sets
 from labeldp.channels.sets import LabelSets
 from labeldp.channels.threshold import other_weight, response_weights
-from labeldp.errors import EpsilonError, LawError, ShapeError
+from labeldp.errors import EpsilonError, LawError, PriorError, ShapeError
 from labeldp.exact import exact, exact_up, log_up, positive_epsilon
 from labeldp.guarantee.value import FiniteLoss, Loss
 from labeldp.labels import LabelSpace
@@ -332,18 +333,30 @@ class TopKRandomizedResponse(SetResponse):
 class PriorRandomizedResponse(SetResponse):
     """Randomised response over the set that a public prior makes best (paper D, Algorithm 2, RRWithPrior).
 
-    ``prior`` is one law of shape (K,) or one a row, (n, K).  Among all epsilon-DP responses it has the largest
-    probability of releasing the true label under that prior (Theorem 3).  Sharp priors make it release a
-    constant: then the release teaches nothing, and costs nothing.
+    ``prior`` is one law of shape (K,) or one a row, (n, K).  With ``choose="correct"`` (the paper's) the response has,
+    among all epsilon-DP ones, the largest probability of releasing the true label under that prior (Theorem 3).  Sharp
+    priors then make it release a constant, which teaches nothing, and costs nothing.  With ``choose="information"`` the
+    set is the one whose released label tells most of the true one (:mod:`labeldp.channels.informative`): better where
+    the release is to be learned from together with that prior.
 
     >>> space = LabelSpace(["a", "b", "c", "d"])
     >>> PriorRandomizedResponse(space, 1.0, [0.5, 0.3, 0.15, 0.05]).sizes.tolist()
     [2]
     """
 
-    def __init__(self, space: LabelSpace, epsilon: object, prior: object) -> None:
+    def __init__(
+        self,
+        space: LabelSpace,
+        epsilon: object,
+        prior: object,
+        *,
+        choose: Literal["correct", "information"] = "correct",
+    ) -> None:
         asked = positive_epsilon(epsilon)
-        sets, shared = best_sets(space.size, prior, asked)
+        if choose not in ("correct", "information"):
+            raise PriorError(f"Expected choose to be 'correct' or 'information', got {choose!r}.", choose=choose)
+        search = best_sets if choose == "correct" else informative_sets
+        sets, shared = search(space.size, prior, asked)
         self._fix_sets(space, sets, _tables_for(np.unique(sets.sizes), asked), shared=shared)
 
     @classmethod
