@@ -489,7 +489,7 @@ def test_bits_that_are_not_uniform_would_be_seen() -> None:
         (int.from_bytes(KEY), "int"),
         (None, "NoneType"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "key",
 )
 def test_a_key_has_32_bytes(key: Any, got: str) -> None:
     """Keys of other lengths and types are refused, and the error does not show them."""

@@ -348,7 +348,7 @@ def test_what_cannot_name_a_row_is_refused(name: str) -> None:
         (["ä" * 3000, "ä", "ä" * 3000], "ä" * 3000),
         ([UUIDS[0], UUIDS[1], UUIDS[0]], UUIDS[0].hex),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:20] if isinstance(value, int | str) else "ids",
 )
 def test_duplicates_are_refused_with_an_example(names: Any, example: object) -> None:
     """Two rows with one id are refused, wherever they are; the error shows an id that is there twice."""
