@@ -31,7 +31,7 @@ export PIP_NO_INPUT := 1
 help:
 	@sed -n 's/^#   //p' Makefile
 
-# --- environments: one directory, four depths; made again when pyproject.toml changes -------------------
+# --- environments: one directory, five depths; made again when pyproject.toml changes -------------------
 
 define new-venv
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "labeldp needs Python 3.11 or later; this is %d.%d. Try: make PYTHON=python3.12 ..." % v[:2])'
@@ -62,6 +62,11 @@ endef
 	@$(PIP) install -e '.[dev,torch]'
 	@touch $@
 
+.venv/.experiments: .venv/.torch
+	@echo "Installing what the experiments need into .venv ..."
+	@$(PIP) install -e '.[dev,experiments]'
+	@touch $@
+
 # --- what people run ------------------------------------------------------------------------------------
 
 demo: .venv/.base
@@ -85,9 +90,8 @@ bench: .venv/.bench
 	@if [ -d benchmarks ]; then $(PY) -m benchmarks $(ARGS); \
 	else echo "There are no benchmarks yet: the package benchmarks/ does not exist."; fi
 
-experiments: .venv/.stamp
-	@if [ -d experiments ]; then $(PY) -m experiments $(ARGS); \
-	else echo "There are no experiments yet: the package experiments/ does not exist."; fi
+experiments: .venv/.experiments
+	@$(PY) -m experiments $(ARGS)
 
 docs: .venv/.stamp
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir site
