@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 from pathlib import Path
 
@@ -36,3 +37,27 @@ def test_links_between_pages_lead_somewhere() -> None:
         missing.extend(f"{page.relative_to(_ROOT)}: {target}" for target in dead)
 
     assert [] == missing
+
+
+def test_every_key_that_the_code_cites_is_explained() -> None:
+    """A key, as in ERRATA A1 or in a warning, is a section of the page that says what a paper states and what we do."""
+    cited = re.compile(r"(?:ERRATA|docs/errata\.md,) ([A-F]\d(?:, [A-F]\d)*)")
+    files = (
+        path for folder in ("src", "tests", "benchmarks", "experiments") for path in (_ROOT / folder).rglob("*.py")
+    )
+    keys = {key for path in files for found in cited.findall(path.read_text("utf-8")) for key in found.split(", ")}
+    page = (_ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## ([A-F]\d)$", page, re.MULTILINE)
+
+    assert {"A1", "D4"} <= keys
+    assert [] == sorted(keys - set(sections))
+    assert sorted(set(sections)) == sections
+
+
+def test_the_places_that_the_page_of_differences_names_exist() -> None:
+    """Each dotted name of the library on that page can be found."""
+    page = (_ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+    names = sorted(set(re.findall(r"`(labeldp(?:\.\w+)+)`", page)))
+
+    assert "labeldp.noise.hockey_stick_two_bins" in names
+    assert [] == [name for name in names if pydoc.locate(name) is None]

@@ -20,8 +20,8 @@ _TINY = 1e-12
 def warn_of_bias(channel: FiniteChannel) -> None:
     """Say that no unbiased correction exists."""
     warnings.warn(
-        f"{channel!r} is not invertible: no unbiased correction of a loss exists (ERRATA D4). The best linear one "
-        "is used; a prior= makes it unbiased on average, and maximum likelihood (ForwardCorrected) needs none.",
+        f"{channel!r} is not invertible: no unbiased correction of a loss exists (docs/errata.md, D4). The best "
+        "linear one is used; a prior= makes it unbiased on average, and maximum likelihood (ForwardCorrected) needs none.",
         BiasWarning,
         stacklevel=3,
     )
