@@ -6,9 +6,13 @@ Everything that depends on public data (sensitivities, sets, clusters, budgets, 
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+
+from labeldp.errors import DeltaWarning
 
 if TYPE_CHECKING:
     from labeldp.coins import CoinSession, RowBits
@@ -69,6 +73,26 @@ class Plan:
     #: Digest of the public per-row parameters, bound to row ids; empty where there are none.
     parameters: bytes
     draw: Callable[[Codes, CoinAccess], Drawn]
+
+
+def warn_of_delta(guarantee: Guarantee, rows: int) -> None:
+    """Warn, where the user called the library, of a delta that permits publishing one of the labels (ERRATA F6)."""
+    delta = guarantee.charge().delta
+    if delta * rows >= 1:
+        warnings.warn(
+            f"delta={float(delta):.3g} is not below 1/n = {1 / rows:.3g} for {rows} rows: it permits publishing one of "
+            "the labels outright. Choose a delta far below 1/n.",
+            DeltaWarning,
+            stacklevel=_frames_of_ours() + 1,
+        )
+
+
+def _frames_of_ours() -> int:
+    """Count the frames of this package above the caller of it."""
+    frame, count = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("labeldp."):
+        frame, count = frame.f_back, count + 1
+    return count - 1
 
 
 @runtime_checkable

@@ -201,7 +201,7 @@ def test_large_compositions_are_safe_by_simulation(large: SequentialLoss) -> Non
     generator = np.random.default_rng(11)
     total = sum(
         generator.choice(np.array(law.losses), 400_000, p=np.array(law.probs) / sum(law.probs))
-        for law in (part.law() for part in large.parts)
+        for law in (part.law() for part, _ in large.parts)
     )
     for epsilon in (0.0, 1.0, 3.0):
         drawn = np.maximum(-np.expm1(np.minimum(epsilon - total, 0.0)), 0.0)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.errors import EpsilonError, InputError, ShapeError, SpaceMismatchError
+from labeldp.errors import (
+    AccountMismatchError,
+    BudgetExhaustedError,
+    DeltaWarning,
+    EpsilonError,
+    InputError,
+    ShapeError,
+    SpaceMismatchError,
+)
+from labeldp.exact import exact
+from labeldp.guarantee.ledger import Budget
 from labeldp.noise import DiscreteGaussian, DiscreteLaplace
 
 TWO = ldp.LabelSpace(["no", "yes"])
@@ -54,6 +67,83 @@ def test_the_charge_is_what_was_asked(space: ldp.LabelSpace) -> None:
 
     assert 1.0 == pure.epsilon(0)
     assert wide.epsilon(1e-5) <= 1.0
+
+
+@pytest.mark.parametrize("space", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("noise", ["auto", "laplace", "gaussian"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-6), (0.1, 1e-5), (3, 1e-9)])
+def test_a_request_fits_a_budget_of_just_that(
+    space: ldp.LabelSpace, noise: Any, epsilon: float, delta: float, tmp_path: Path
+) -> None:
+    """An account of (epsilon, delta) is charged the pair that was asked for, whatever the noise; half of it is left."""
+    labels, bag, _ = _table(space)
+    mechanism = ldp.BagCounts(space, epsilon, delta, noise)
+    asked = exact(epsilon), exact(delta)
+    for ledger in (None, ldp.Ledger(tmp_path / "kept.ledger", key=bytes(32))):
+        curator = ldp.Curator(
+            ldp.RawLabels(labels, space), (2 * asked[0], 2 * asked[1]), ledger=ledger, bags=bag, ids=range(len(bag))
+        )
+
+        release = curator.release(mechanism)
+
+        assert asked == (curator.spent.epsilon, curator.spent.delta)
+        assert asked == (curator.left.epsilon, curator.left.delta)
+        assert f"epsilon <= {epsilon:g} (delta = {delta:g})" in str(release.guarantee)
+        assert release.guarantee.epsilon(delta) <= epsilon
+    with pytest.raises(BudgetExhaustedError):
+        ldp.Curator(ldp.RawLabels(labels, space), (epsilon, delta / 2), bags=bag).release(mechanism)
+    ldp.Curator(ldp.RawLabels(labels, space), (epsilon, delta), bags=bag).release(mechanism)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_other_accounts_keep_their_own_numbers(noise: Any) -> None:
+    """zCDP is charged the noise's rho; an account of pure epsilon refuses a delta and says what to ask for instead."""
+    labels, bag, _ = _table(THREE)
+    mechanism = ldp.BagCounts(THREE, 1, 1e-6, noise)
+    concentrated = ldp.Curator(ldp.RawLabels(labels, THREE), Budget(rho=1), bags=bag)
+
+    guarantee = concentrated.release(mechanism).guarantee
+
+    assert isinstance(guarantee, ldp.Guarantee)
+    assert guarantee.loss.rho == concentrated.spent.rho
+    if isinstance(mechanism.noise, DiscreteGaussian):
+        assert 1 / mechanism.noise.sigma_squared == concentrated.spent.rho
+    pure = ldp.Curator(ldp.RawLabels(labels, THREE), 3, bags=bag)
+    with pytest.raises(
+        AccountMismatchError, match=r"ask for a pure mechanism, or register .* Budget\(epsilon, delta\)"
+    ):
+        pure.release(mechanism)
+    assert 0 == pure.spent.epsilon
+
+
+def test_a_pure_request_spends_no_delta() -> None:
+    """Without a delta, all of them are charged pure epsilon, exactly."""
+    labels, bag, _ = _table(THREE)
+    for budget in (1, (1, 1e-6)):
+        curator = ldp.Curator(ldp.RawLabels(labels, THREE), budget, bags=bag)
+
+        curator.release(ldp.BagCounts(THREE, 1))
+
+        assert (Fraction(1), Fraction(0)) == (curator.spent.epsilon, curator.spent.delta)
+
+
+def test_a_delta_of_one_over_n_is_warned_of_where_the_library_was_called() -> None:
+    """From delta = 1/n on, whatever way leads to the plan, the warning names the user's line; below it there is none."""
+    labels, bag, _ = _table(THREE)
+    large = ldp.BagCounts(THREE, 1, Fraction(1, len(labels)), "gaussian")
+    curator, other = (ldp.Curator(ldp.RawLabels(labels, THREE), bags=bag) for _ in range(2))
+    for release in (
+        lambda: ldp.privatize(labels, large, bags=bag),
+        lambda: curator.release(large),
+        lambda: other.release(ldp.BagCounts(THREE, 1, 1e-3), rows=bag < 3),
+    ):
+        with pytest.warns(DeltaWarning, match="is not below 1/n = 0.000") as caught:
+            release()
+        assert [__file__] == [warning.filename for warning in caught]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ldp.privatize(labels, ldp.BagCounts(THREE, 1, Fraction(1, len(labels) + 1)), bags=bag)
+        ldp.privatize(labels, ldp.BagCounts(THREE, 1), bags=bag)
 
 
 def test_the_noise_of_smaller_variance_is_taken() -> None:

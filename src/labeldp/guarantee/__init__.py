@@ -2,6 +2,7 @@
 
 from labeldp.guarantee.value import (
     ApproximateLoss,
+    AskedLoss,
     Charge,
     ConcentratedLoss,
     Estimate,
@@ -22,6 +23,7 @@ from labeldp.guarantee.value import (
 
 __all__ = [
     "ApproximateLoss",
+    "AskedLoss",
     "Charge",
     "ConcentratedLoss",
     "Estimate",

@@ -32,8 +32,10 @@ _LARGEST_GRID: Final = 500_000
 _SEARCH_LIMIT: Final = 1e5
 
 
-def compose_delta(laws: Iterable[LossLaw], epsilon: float) -> float:
+def compose_delta(laws: Iterable[LossLaw | tuple[LossLaw, int]], epsilon: float) -> float:
     """Return delta at ``epsilon`` of the sequential composition of ``laws``, rounded up.
+
+    A pair of a law and a number stands for that many of it.
 
     >>> from labeldp.guarantee.law import binary_response_law
     >>> 0.2449 < compose_delta([binary_response_law(0.5)] * 2, 0.0) < 0.245
@@ -43,7 +45,7 @@ def compose_delta(laws: Iterable[LossLaw], epsilon: float) -> float:
     return min(float(composed.get_delta_for_epsilon(epsilon)) + margin, 1.0)
 
 
-def compose_epsilon(laws: Iterable[LossLaw], delta: float) -> float:
+def compose_epsilon(laws: Iterable[LossLaw | tuple[LossLaw, int]], delta: float) -> float:
     """Return an epsilon at which :func:`compose_delta` is at most ``delta``; infinite when there is none.
 
     >>> compose_epsilon([LossLaw((0.0,), (1.0,))] * 3, 1e-6)
@@ -61,11 +63,14 @@ def compose_epsilon(laws: Iterable[LossLaw], delta: float) -> float:
     return max(low, high)
 
 
-def _counted(laws: Iterable[LossLaw]) -> tuple[tuple[LossLaw, int], ...]:
-    counted = tuple(Counter(laws).items())
+def _counted(laws: Iterable[LossLaw | tuple[LossLaw, int]]) -> tuple[tuple[LossLaw, int], ...]:
+    counted: Counter[LossLaw] = Counter()
+    for part in laws:
+        law, times = part if isinstance(part, tuple) else (part, 1)
+        counted[law] += times
     if not counted:
         raise InputError("Expected at least one law to compose.")
-    return counted
+    return tuple(counted.items())
 
 
 @lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ from labeldp.exact import delta_in_range, exact, float_down, float_up
 from labeldp.guarantee.law import LossLaw, binary_response_law, one_bin_laplace_law, two_bin_laplace_law
 from labeldp.guarantee.losses import (
     ApproximateLoss,
+    AskedLoss,
     Charge,
     ConcentratedLoss,
     FiniteLoss,
@@ -29,12 +30,14 @@ from labeldp.guarantee.losses import (
     ParallelLoss,
     PureLoss,
     SequentialLoss,
+    asked_loss,
     group_loss,
     group_size,
 )
 
 __all__ = [
     "ApproximateLoss",
+    "AskedLoss",
     "Charge",
     "ConcentratedLoss",
     "Estimate",
@@ -47,7 +50,9 @@ __all__ = [
     "ParallelLoss",
     "PureLoss",
     "SequentialLoss",
+    "asked_loss",
     "binary_response_law",
+    "labels_replaced",
     "one_bin_laplace_law",
     "read_guarantee",
     "two_bin_laplace_law",
@@ -130,6 +135,15 @@ class Guarantee:
         if group_size(m) == 1:
             return self
         return replace(self, loss=group_loss(self.loss, m), neighbour=_group_neighbour(self.neighbour, m))
+
+    def asked(self, epsilon: object, delta: object) -> Guarantee:
+        """Return the same with the (epsilon, delta) it was asked for, and meets: what an account of such is charged.
+
+        >>> guarantee = Guarantee(ConcentratedLoss(Fraction(1, 40)))
+        >>> print(guarantee.asked(1, 1e-5))
+        epsilon <= 1 (delta = 1e-05), one label replaced, curator
+        """
+        return replace(self, loss=asked_loss(self.loss, exact(epsilon), delta_in_range(delta)))
 
     def charge(self) -> Charge:
         """Return what a ledger is charged for it."""
@@ -296,7 +310,7 @@ def _refusal(estimate: Estimate) -> BoundaryError:
     return BoundaryError(f"An estimate never adds up to a guarantee: {estimate.why.rstrip('.')}.", estimate=estimate)
 
 
-def _labels_replaced(neighbour: str) -> int | None:
+def labels_replaced(neighbour: str) -> int | None:
     """Return how many labels neighbours differ in, when that is what the words say."""
     if neighbour == _ONE_LABEL:
         return 1
@@ -305,13 +319,13 @@ def _labels_replaced(neighbour: str) -> int | None:
 
 
 def _group_neighbour(neighbour: str, m: int) -> str:
-    labels = _labels_replaced(neighbour)
+    labels = labels_replaced(neighbour)
     return f"{m} times {neighbour}" if labels is None else f"{m * labels} labels replaced"
 
 
 def _common_neighbour(left: str, right: str) -> str:
     """Return who is a neighbour in both senses: a guarantee for m labels holds for fewer."""
-    ours, theirs = _labels_replaced(left), _labels_replaced(right)
+    ours, theirs = labels_replaced(left), labels_replaced(right)
     if ours is not None and theirs is not None:
         return left if ours <= theirs else right
     return left if left == right else f"{left} and {right}"
@@ -333,7 +347,7 @@ def _shown(value: Fraction | float) -> str:
 
 def _odds(epsilon: float, delta: Fraction, neighbour: str) -> str:
     """Say what e^epsilon means: the odds of one data set against its neighbour change by at most that factor."""
-    what = "of a label" if _labels_replaced(neighbour) == 1 else "which of two neighbouring data sets is the true one"
+    what = "of a label" if labels_replaced(neighbour) == 1 else "which of two neighbouring data sets is the true one"
     if math.isinf(epsilon) or delta >= 1:
         return f"Someone who was 50 % sure {what} can become certain: nothing is promised."
     percent = math.ceil(1000 / (1 + math.exp(-epsilon))) / 10

@@ -38,6 +38,7 @@ class BagCounts:
 
     The bags are public data: ``privatize(labels, BagCounts(...), bags=...)``, one number 0 .. B-1 a row.  Noise is
     discrete: Laplace (pure) or, with a ``delta``, Gaussian; "auto" takes the one of smaller variance, which is public.
+    An account of (epsilon, delta) is charged just what was asked for, one of zCDP the noise's rho.
     A bag holds at least two rows: the count of a single one is a noisy label at a poor price.
 
     >>> from labeldp.curator import privatize
@@ -50,7 +51,7 @@ class BagCounts:
 
     def __init__(self, space: LabelSpace, epsilon: object, delta: object = 0.0, noise: Noise = "auto") -> None:
         self._space = space
-        self._epsilon = positive_epsilon(epsilon)
+        self._asked = positive_epsilon(epsilon), delta_in_range(delta)
         self.noise = _chosen(epsilon, delta, space.size, noise)
 
     @property
@@ -78,7 +79,7 @@ class BagCounts:
                 "neighbours (labeldp.learn.make_bags does), and number bags without gaps.",
                 bag=small,
             )
-        return plan_counts("bag counts", self.space, self.noise, bags, public, BagsDrawn, self._epsilon)
+        return plan_counts("bag counts", self.space, self.noise, bags, public, BagsDrawn, self._asked)
 
 
 @seal.register(BagsDrawn)

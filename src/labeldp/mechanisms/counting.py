@@ -9,11 +9,12 @@ import numpy as np
 
 from labeldp.errors import EmptyInputError, ShapeError
 from labeldp.noise import guarantee_of_counts
-from labeldp.plan import CoinAccess, Plan, PublicData
+from labeldp.plan import CoinAccess, Plan, PublicData, warn_of_delta
 from labeldp.prf import parameter_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -46,12 +47,12 @@ def plan_counts(
     groups: NDArray[np.int64],
     public: PublicData,
     drawn: Callable[[Counted], Drawn],
-    epsilon: object = None,
+    asked: tuple[Fraction, Fraction] | None = None,
 ) -> Plan:
     """Settle the release of the counts of every group: replacing a label moves two of them by one (ERRATA A1).
 
     With two labels the group's size is public and one count says it all.  Groups are disjoint, so together they
-    cost as much as one.
+    cost as much as one.  The (epsilon, delta) that was ``asked`` for is what an account of such pairs is charged.
     """
     if len(groups) != public.rows:
         raise ShapeError(f"Expected a group for each of {public.rows} rows, got {len(groups)}.")
@@ -70,7 +71,9 @@ def plan_counts(
 
     description: dict[str, Any] = {"family": family, "noise": noise.to_json()}
     rows = groups.astype("<i8").view(np.uint8).reshape(-1, 8)
-    guarantee = guarantee_of_counts(noise, size, epsilon=epsilon)
+    epsilon, delta = asked or (None, None)
+    guarantee = guarantee_of_counts(noise, size, epsilon=epsilon, delta=delta)
+    warn_of_delta(guarantee, public.rows)
     return Plan(guarantee, description, parameter_digest(public.ids, lambda: rows), draw)
 
 

@@ -246,5 +246,5 @@ def _float_parity_sums(s: float) -> tuple[float, float]:
 
 
 def _is_stated(loss: Loss, epsilon: Fraction, delta: Fraction) -> bool:
-    """Say whether a loss, as it will be shown, is within what was asked."""
-    return loss.epsilon_at(delta) <= float_up(epsilon)
+    """Say whether a loss is within what was asked: as it will be charged, and as it will be shown."""
+    return loss.delta(float_down(epsilon)) <= delta and loss.epsilon_at(delta) <= float_up(epsilon)

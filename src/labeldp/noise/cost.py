@@ -63,34 +63,50 @@ def concentrated_rho(noise: DiscreteGaussian, l2_squared: object) -> Fraction:
     return positive(l2_squared, "squared L2 sensitivity") / (2 * noise.sigma_squared)
 
 
-def guarantee_of_vector(noise: IntegerNoise, *, l1: object = None, l2_squared: object = None) -> Guarantee:
-    """Return what a noisy integer vector guarantees: Laplace needs its ``l1``, Gaussian its ``l2_squared``."""
+def guarantee_of_vector(
+    noise: IntegerNoise,
+    *,
+    l1: object = None,
+    l2_squared: object = None,
+    epsilon: object = None,
+    delta: object = 0,
+) -> Guarantee:
+    """Return what a noisy integer vector guarantees: Laplace needs its ``l1``, Gaussian its ``l2_squared``.
+
+    With ``epsilon`` and ``delta``, which were asked for and must be met, that pair is what it is charged as.
+    """
     loss: Loss
     if isinstance(noise, DiscreteLaplace):
         loss = PureLoss(pure_epsilon(noise, l1))
     else:
         loss = ConcentratedLoss(concentrated_rho(noise, l2_squared))
-    return Guarantee(loss, assumptions=ASSUMPTIONS)
+    guarantee = Guarantee(loss, assumptions=ASSUMPTIONS)
+    return guarantee if epsilon is None else guarantee.asked(epsilon, delta)
 
 
 # ---- histograms -----------------------------------------------------------------------------------------
 
 
-def guarantee_of_counts(noise: IntegerNoise, classes: int, *, epsilon: object = None) -> Guarantee:
+def guarantee_of_counts(
+    noise: IntegerNoise, classes: int, *, epsilon: object = None, delta: object = None
+) -> Guarantee:
     """Return what the noisy counts of ``classes`` classes guarantee: the exact law of their loss.
 
     The law of a wide Gaussian is abbreviated by chords, which lie above it; at ``epsilon``, the one that was asked
-    for, it stays exact.
+    for, it stays exact.  With a ``delta`` beside it, which must be met, that pair is what they are charged as.
 
     >>> from labeldp.noise import laplace_counts
     >>> guarantee_of_counts(laplace_counts(1.0, 10), 10).epsilon()
     1.0
     """
     bins = moved_bins(classes)
-    if isinstance(noise, DiscreteLaplace):
-        return Guarantee(laplace_loss(noise.a, bins), assumptions=ASSUMPTIONS)
     anchor = None if epsilon is None else float_down(epsilon_from_zero(epsilon))
-    return Guarantee(gaussian_loss(noise.sigma_squared, bins, anchor), assumptions=ASSUMPTIONS)
+    if isinstance(noise, DiscreteLaplace):
+        loss = laplace_loss(noise.a, bins)
+    else:
+        loss = gaussian_loss(noise.sigma_squared, bins, anchor)
+    guarantee = Guarantee(loss, assumptions=ASSUMPTIONS)
+    return guarantee if epsilon is None or delta is None else guarantee.asked(epsilon, delta)
 
 
 def delta_of_counts(noise: IntegerNoise, epsilon: object, classes: int) -> float:

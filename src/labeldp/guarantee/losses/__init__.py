@@ -14,8 +14,10 @@ Pure epsilon and zCDP are exact rationals and add exactly; the curve ``delta(eps
     +-- SequentialLoss      several releases about the same rows: losses add
     +-- ParallelLoss        releases about disjoint rows: the largest counts
     +-- GroupLoss           a loss when several labels are replaced at once
+    +-- AskedLoss           a loss with the (epsilon, delta) that was asked for
 """
 
+from labeldp.guarantee.losses.asked import AskedLoss, asked_loss
 from labeldp.guarantee.losses.base import Loss
 from labeldp.guarantee.losses.charge import Charge
 from labeldp.guarantee.losses.composed import ParallelLoss, SequentialLoss
@@ -26,6 +28,7 @@ from labeldp.guarantee.losses.stated import ApproximateLoss, ConcentratedLoss, P
 
 __all__ = [
     "ApproximateLoss",
+    "AskedLoss",
     "Charge",
     "ConcentratedLoss",
     "FiniteLoss",
@@ -35,6 +38,7 @@ __all__ = [
     "ParallelLoss",
     "PureLoss",
     "SequentialLoss",
+    "asked_loss",
     "group_loss",
     "group_size",
 ]

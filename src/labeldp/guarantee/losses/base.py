@@ -67,11 +67,12 @@ class Loss(ABC):
     def epsilon_at(self, delta: Fraction) -> float:
         """Return an epsilon for which :meth:`delta` is at most ``delta``, rounded up; infinite when there is none.
 
-        Exact statements (pure; approximate with its own delta) are used as they are; below them the curve is
-        inverted by bisection, and the end on which it was found to hold is returned.
+        Exact statements (pure; approximate with its own delta, if that is small enough) are used as they are; below
+        them the curve is inverted by bisection, and the end on which it was found to hold is returned.
         """
         stated = self.charge()
-        high = math.inf if stated.epsilon is None or stated.delta > delta else float_up(stated.epsilon)
+        exact = [self.pure, stated.epsilon if stated.delta <= delta else None]
+        high = min((float_up(epsilon) for epsilon in exact if epsilon is not None), default=math.inf)
         target = float_down(delta)
         if target <= 0:
             return high

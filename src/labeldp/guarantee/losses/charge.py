@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, final
 
 from labeldp.exact import from_text, to_text
-from labeldp.guarantee.losses.numbers import larger, optional_text, plus, read_optional
+from labeldp.guarantee.losses.numbers import larger, optional_text, plus, read_optional, repeated
 
 
 @final
@@ -27,6 +27,10 @@ class Charge:
     def then(self, other: Charge) -> Charge:
         """Add a charge on the same rows: sequential composition, component by component, exactly."""
         return Charge(plus(self.epsilon, other.epsilon), self.delta + other.delta, plus(self.rho, other.rho))
+
+    def times(self, count: int) -> Charge:
+        """Add ``count`` such charges on the same rows, exactly."""
+        return Charge(repeated(self.epsilon, count), count * self.delta, repeated(self.rho, count))
 
     def beside(self, other: Charge) -> Charge:
         """Join a charge on disjoint rows: parallel composition, the larger of each component (ERRATA F4)."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import groupby
 from typing import Any, ClassVar, Final, final
 
 from labeldp.errors import InputError
@@ -17,19 +16,22 @@ from labeldp.guarantee.law import LossLaw, Spectrum, compose, curve_law, supremu
 from labeldp.guarantee.losses.base import Loss
 from labeldp.guarantee.losses.charge import Charge
 from labeldp.guarantee.losses.conversions import ROUNDING, delta_of_renyi, least_delta
-from labeldp.guarantee.losses.numbers import covers, larger, plus
+from labeldp.guarantee.losses.numbers import covers, larger, plus, repeated
 
 #: The orders at which Renyi bounds are tried where the convolution grew too large.
 _ORDERS: Final = tuple(1 + 2.0 ** (k / 4) for k in range(-16, 41))
+#: More releases than this are refused: their loss is no number to compute with.
+MOST_TIMES: Final = 10**9
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class SequentialLoss(Loss):
     """Several releases about the same rows, possibly chosen adaptively: losses add.
 
-    Pure epsilon, zCDP and Renyi divergences add.  The curve comes from the exact convolution of the parts' laws;
-    where its support grows too large, from the accountant, whose discretisation is pessimistic.
+    ``parts`` holds each different loss with how many times it comes.  Pure epsilon, zCDP and Renyi divergences add.
+    The curve comes from the exact convolution of the parts' laws; where its support grows too large, from the
+    accountant, whose discretisation is pessimistic.
 
     >>> from labeldp.guarantee import PureLoss
     >>> SequentialLoss((PureLoss(Fraction(1)),) * 3).pure
@@ -37,10 +39,19 @@ class SequentialLoss(Loss):
     """
 
     kind: ClassVar[str] = "sequential"
-    parts: tuple[Loss, ...]
+    parts: tuple[tuple[Loss, int], ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _flat(self.parts, SequentialLoss))
+    def __init__(self, parts: Iterable[Loss | tuple[Loss, int]]) -> None:
+        """Take losses, or pairs of a loss and how many times it comes."""
+        counted: Counter[Loss] = Counter()
+        for part in parts:
+            loss, times = part if isinstance(part, tuple) else (part, 1)
+            for inner, each in loss.parts if isinstance(loss, SequentialLoss) else ((_checked(loss), 1),):
+                counted[inner] += each * _times(times)
+        if not counted:
+            raise InputError("Expected at least one loss to compose.")
+        _times(counted.total())
+        object.__setattr__(self, "parts", tuple(counted.items()))
 
     @property
     def pure(self) -> Fraction | None:
@@ -66,7 +77,7 @@ class SequentialLoss(Loss):
         """Return the sum over parts, rounded up."""
         if math.isinf(alpha) and self.pure is not None:
             return float_up(self.pure)
-        return math.fsum(times * part.renyi(alpha) for part, times in self._counted.items()) * (1 + 4 * ROUNDING)
+        return math.fsum(times * part.renyi(alpha) for part, times in self.parts) * (1 + 4 * ROUNDING)
 
     def law(self) -> LossLaw:
         """Return the convolution of the parts' laws, or chords of the curve where that grew too large."""
@@ -75,30 +86,25 @@ class SequentialLoss(Loss):
     def charge(self) -> Charge:
         """Return the sum of charges, component by component."""
         total = Charge(Fraction(0), Fraction(0), Fraction(0))
-        for part in self.parts:
-            total = total.then(part.charge())
+        for part, times in self.parts:
+            total = total.then(part.charge().times(times))
         return replace(total, delta=min(total.delta, Fraction(1)))
 
     def _accounted(self, epsilon: float) -> float:
         from labeldp.guarantee.account import compose_delta
 
-        return compose_delta([law for law, times in self._laws for _ in range(times)], epsilon)
-
-    @cached_property
-    def _counted(self) -> Counter[Loss]:
-        return Counter(self.parts)
+        return compose_delta(self._laws, epsilon)
 
     @cached_property
     def _sums(self) -> tuple[Fraction | None, Fraction | None]:
-        parts = [(part.pure, part.rho, times) for part, times in self._counted.items()]
         return (
-            _sum(None if pure is None else times * pure for pure, _, times in parts),
-            _sum(None if rho is None else times * rho for _, rho, times in parts),
+            _sum(repeated(part.pure, count) for part, count in self.parts),
+            _sum(repeated(part.rho, count) for part, count in self.parts),
         )
 
     @cached_property
     def _laws(self) -> tuple[tuple[LossLaw, int], ...]:
-        return tuple((part.law(), times) for part, times in self._counted.items())
+        return tuple((part.law(), times) for part, times in self.parts)
 
     @cached_property
     def _composed(self) -> Spectrum | None:
@@ -116,11 +122,11 @@ class SequentialLoss(Loss):
         return curve_law(self.delta, None if self.pure is None else float_up(self.pure))
 
     def _fields(self) -> dict[str, Any]:
-        return {"parts": [[times, part.to_json()] for part, times in _runs(self.parts)]}
+        return {"parts": [[times, part.to_json()] for part, times in self.parts]}
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> Loss:
-        return cls(tuple(part for times, text in data["parts"] for part in (Loss.from_json(text),) * int(times)))
+        return cls([(Loss.from_json(text), times) for times, text in data["parts"]])
 
 
 @final
@@ -137,7 +143,12 @@ class ParallelLoss(Loss):
     parts: tuple[Loss, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(dict.fromkeys(_flat(self.parts, ParallelLoss))))
+        flat: list[Loss] = []
+        for part in self.parts:
+            flat.extend(part.parts if isinstance(part, ParallelLoss) else (_checked(part),))
+        if not flat:
+            raise InputError("Expected at least one loss to compose.")
+        object.__setattr__(self, "parts", tuple(dict.fromkeys(flat)))
 
     @property
     def pure(self) -> Fraction | None:
@@ -181,21 +192,16 @@ class ParallelLoss(Loss):
         return cls(tuple(Loss.from_json(part) for part in data["parts"]))
 
 
-def _flat(parts: Iterable[Loss], kind: type[SequentialLoss | ParallelLoss]) -> tuple[Loss, ...]:
-    """Return the parts, with parts of the same kind opened."""
-    flat: list[Loss] = []
-    for part in parts:
-        if not isinstance(part, Loss):
-            raise InputError(f"Expected losses, got {type(part).__name__}.")
-        flat.extend(part.parts if isinstance(part, kind) else (part,))
-    if not flat:
-        raise InputError("Expected at least one loss to compose.")
-    return tuple(flat)
+def _checked(part: object) -> Loss:
+    if not isinstance(part, Loss):
+        raise InputError(f"Expected losses, got {type(part).__name__}.")
+    return part
 
 
-def _runs(parts: Sequence[Loss]) -> Iterator[tuple[Loss, int]]:
-    """Yield each run of equal parts with its length."""
-    return ((part, len(list(run))) for part, run in groupby(parts))
+def _times(times: object) -> int:
+    if type(times) is not int or not 1 <= times <= MOST_TIMES:
+        raise InputError(f"Expected every loss, and all together, from 1 to {MOST_TIMES} times.", times=times)
+    return times
 
 
 def _sum(values: Iterable[Fraction | None]) -> Fraction | None:

@@ -13,12 +13,17 @@ from labeldp.guarantee.losses.numbers import covers
 ROUNDING: Final = 2.0**-53
 #: More than a few operations on floats can lose.
 NUDGE: Final = 1 + 64 * ROUNDING
+# Beyond this tanh(eps/2) is 1 in all the places that are kept.
+_SATURATED: Final = 200
+_SMALLEST: Final = math.nextafter(0.0, 1.0)
 
 
 def concentration_of_pure(pure: Fraction) -> Fraction:
     """Return eps tanh(eps/2), rounded up: tanh(eps/2) = (e^eps - 1)/(e^eps + 1) increases with e^eps (ERRATA F3)."""
     if pure == 0:
         return Fraction(0)
+    if pure > _SATURATED:
+        return round_up(pure)
     _, high = exp_bounds(pure)
     return round_up(pure * (high - 1) / (high + 1))
 
@@ -31,7 +36,8 @@ def delta_of_renyi(order: float, divergence: float, epsilon: float) -> float:
     """
     terms = (order * divergence, -order * epsilon, order * math.log(order), -(1 + order) * math.log1p(order))
     exponent = math.fsum(terms) + 16 * ROUNDING * math.fsum(map(abs, terms))
-    return 1.0 if exponent >= 0 else math.exp(exponent) * NUDGE
+    # Small floats have few digits and the smallest none: a step up, since a delta of 0 would be a claim.
+    return 1.0 if exponent >= 0 else math.exp(exponent) * NUDGE + 2 * _SMALLEST
 
 
 def delta_of_concentration(rho: float, epsilon: float) -> float:

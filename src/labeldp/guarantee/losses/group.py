@@ -92,7 +92,7 @@ class GroupLoss(Loss):
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> Loss:
-        return cls(Loss.from_json(data["part"]), int(data["size"]))
+        return cls(Loss.from_json(data["part"]), group_size(data["size"]))
 
 
 def group_loss(loss: Loss, m: int) -> Loss:
@@ -124,5 +124,7 @@ def _group(epsilon: Fraction | None, delta: Fraction, m: int) -> tuple[Fraction 
         return (None if epsilon is None else m * epsilon), (Fraction(1) if delta else delta)
     if epsilon == 0:
         return epsilon, min(m * delta, Fraction(1))
+    if m * epsilon > _LARGEST_EXPONENT:
+        return m * epsilon, Fraction(1)
     links = (exp_bounds(m * epsilon)[1] - 1) / (exp_bounds(epsilon)[0] - 1)
     return m * epsilon, min(round_up(delta * links), Fraction(1))

@@ -24,6 +24,11 @@ def plus(left: Fraction | None, right: Fraction | None) -> Fraction | None:
     return None if left is None or right is None else left + right
 
 
+def repeated(value: Fraction | None, count: int) -> Fraction | None:
+    """Multiply a bound; there is none if it is missing."""
+    return None if value is None else count * value
+
+
 def larger(left: Fraction | None, right: Fraction | None) -> Fraction | None:
     """Return the larger of two bounds; there is none if one is missing."""
     return None if left is None or right is None else max(left, right)
