@@ -92,11 +92,19 @@ def releases() -> dict[str, Release]:
         "bags-gaussian": ldp.BagRelease(
             NUMBER, counts, np.array([6, 6]), gaussian, GROUPS, stamp(guarantee_of_counts(gaussian, 3))
         ),
+        "bags-asked": ldp.privatize(
+            NUMBERS,
+            ldp.BagCounts(NUMBER, 1, Fraction(1, 1000), "gaussian"),
+            ids=INTEGERS,
+            coins=ldp.KeyedCoins(KEY),
+            bags=GROUPS,
+        ),
         "vector": ldp.VectorRelease(
             NUMBER,
             np.arange(6).reshape(3, 2) - 2,
             Fraction(1, 8),
             laplace,
+            Fraction(2),
             stamp(guarantee_of_vector(laplace, l1=2)),
             rows=ROWS,
         ),
@@ -132,6 +140,7 @@ def said(release: Release) -> dict[str, Any]:
         facts["bags"] = release.bags.tolist()
     if isinstance(release, ldp.VectorRelease):
         facts |= {"rows": release.rows, "step": str(release.step), "noise": release.noise.to_json()}
+        facts["sensitivity"] = str(release.sensitivity)
     if isinstance(release, ldp.TableRelease):
         facts["features"] = json.loads(json.dumps(release.features.to_pydict(), default=str))
     return facts

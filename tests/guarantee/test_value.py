@@ -22,6 +22,7 @@ from labeldp.errors import BoundaryError, EpsilonError, InputError
 from labeldp.exact import exact, exp_bounds, float_up, log_down, log_up
 from labeldp.guarantee import (
     ApproximateLoss,
+    AskedLoss,
     Charge,
     ConcentratedLoss,
     Estimate,
@@ -130,6 +131,8 @@ LOSSES: dict[str, Loss] = {
     "sequential": SequentialLoss((PureLoss(HALF), _SKEWED_LOSS)),
     "parallel": ParallelLoss((PureLoss(HALF), ApproximateLoss(Fraction(1, 4), Fraction(1, 1000)))),
     "group": GroupLoss(_SKEWED_LOSS, 2),
+    "asked": AskedLoss(ConcentratedLoss(Fraction(1, 20)), ONE, Fraction(1, 20)),
+    "asked, pure": AskedLoss(LawLoss(HALF, two_bin_laplace_law(Fraction(1, 4))), Fraction(1, 4), Fraction(1, 10)),
 }
 EPSILONS = (0.0, 0.01, 0.1, 0.3, 0.49, 0.5, 0.8, 1.0, 1.5, 2.5, 4.0)
 
@@ -631,6 +634,36 @@ def test_parallel_takes_the_largest() -> None:
     assert joined == ParallelLoss((joined, a))
 
 
+def test_a_loss_that_comes_often_is_kept_once() -> None:
+    """Pairs of a loss and a number are lists without the memory: a billion releases add up at once."""
+    half, tenth = PureLoss(HALF), PureLoss(Fraction(1, 10))
+    million = SequentialLoss([(tenth, 10**6)])
+    nested = SequentialLoss([(SequentialLoss([(half, 2), tenth]), 1000), tenth])
+
+    assert SequentialLoss((half, tenth, half)) == SequentialLoss([(half, 2), (tenth, 1)])
+    assert (nested.parts, nested.pure) == (((half, 2000), (tenth, 1001)), 1000 + Fraction(1001, 10))
+    assert nested.charge() == Charge(nested.pure, Fraction(0), 2000 * half.rho + 1001 * tenth.rho)
+    assert (million.pure, million.charge().epsilon) == (10**5, 10**5)
+    assert len(json.dumps(million.to_json())) < 100
+    assert million == Loss.from_json(json.loads(json.dumps(million.to_json())))
+    assert 0 < SequentialLoss([(PureLoss(Fraction(1, 10**5)), 10**9)]).delta(1.0) < 1e-3
+
+
+@pytest.mark.parametrize("times", [0, -1, 10**9 + 1, 10**400, 2.0, "3", True, None])
+def test_a_senseless_number_of_times_is_refused(times: Any) -> None:
+    """Not a whole number from 1 to a billion, alone, nested or together: a typed error, and neither time nor memory."""
+    loss = PureLoss(ONE)
+    text = {"kind": "sequential", "parts": [[times, loss.to_json()]]}
+    for make in (
+        lambda: SequentialLoss([(loss, times)]),
+        lambda: Loss.from_json(text),
+        lambda: SequentialLoss([(SequentialLoss([(loss, 10**5)]), 10**5)]),
+        lambda: SequentialLoss([(loss, 10**9), loss]),
+    ):
+        with pytest.raises(InputError, match="times"):
+            make()
+
+
 def test_nothing_to_compose_is_refused() -> None:
     """An empty list, and parts that are no losses."""
     for kind in (SequentialLoss, ParallelLoss):
@@ -671,7 +704,7 @@ def test_the_curve_falls_and_stays_in_range(loss: Loss) -> None:
 def test_the_law_dominates_the_loss(loss: Loss) -> None:
     """Every law lies on or above the curve it stands for; where it is below, it is a better bound of the same loss."""
     for epsilon in EPSILONS:
-        if not isinstance(loss, ConcentratedLoss | GroupLoss):
+        if not isinstance(loss.part if isinstance(loss, AskedLoss) else loss, ConcentratedLoss | GroupLoss):
             assert loss.law().delta(epsilon) >= loss.delta(epsilon) * (1 - 1e-12) - 1e-15
 
 
@@ -800,9 +833,87 @@ def test_a_charge_is_a_true_statement(loss: Loss) -> None:
     if charge.epsilon is not None:
         assert loss.delta(float_up(charge.epsilon)) <= float_up(charge.delta)
     if charge.rho is not None:
-        assert charge.delta == 0
+        assert charge.delta == 0 or charge.epsilon is not None
         assert all(loss.renyi(alpha) <= float(charge.rho) * alpha * (1 + 1e-12) for alpha in (1.5, 2.0, 10.0))
     assert Charge.from_json(json.loads(json.dumps(charge.to_json()))) == charge
+
+
+# ---- what was asked for --------------------------------------------------------------------------------------
+
+
+def test_what_was_asked_for_is_charged() -> None:
+    """A loss that was made to meet (epsilon, delta) is charged that pair and its rho, and shows it; its curve stays."""
+    loss = ConcentratedLoss(Fraction(1, 40))
+    guarantee = Guarantee(loss).asked(1, Fraction(1, 10**5))
+
+    assert Charge(ONE, Fraction(1, 10**5), Fraction(1, 40)) == guarantee.charge()
+    assert str(guarantee).startswith("epsilon <= 1 (delta = 1e-05)")
+    assert [loss.delta(epsilon) for epsilon in EPSILONS] == [guarantee.delta(epsilon) for epsilon in EPSILONS]
+    assert loss.law() == guarantee.loss.law()
+    assert 1.0 >= guarantee.epsilon(1e-5)
+    assert Charge(2 * ONE, Fraction(2, 10**5), Fraction(1, 20)) == guarantee.then(guarantee).charge()
+    assert guarantee == guarantee.beside(guarantee)
+    grown = guarantee.for_group(2).charge()
+    assert (2 * ONE, Fraction(1, 10)) == (grown.epsilon, grown.rho)
+    assert 1e-5 * (1 + math.e) == pytest.approx(float(grown.delta))
+
+
+def test_what_is_not_met_cannot_be_asked_for() -> None:
+    """Not a smaller delta, not a smaller epsilon, and no delta of 0 where there is no pure epsilon."""
+    loss = ConcentratedLoss(Fraction(1, 40))
+    met = loss.delta(1.0)
+
+    assert AskedLoss(loss, ONE, Fraction(met)).charge().delta == Fraction(met)
+    for epsilon, delta in (
+        (ONE, Fraction(math.nextafter(met, 0))),
+        (ONE - Fraction(1, 10**9), Fraction(met)),
+        (ONE, Fraction(0)),
+        (-ONE, Fraction(1, 2)),
+        (ONE, Fraction(2)),
+    ):
+        with pytest.raises(EpsilonError):
+            AskedLoss(loss, epsilon, delta)
+        text = {"kind": "asked", "part": loss.to_json(), "epsilon": str(epsilon), "delta": str(delta)}
+        with pytest.raises(EpsilonError):
+            Loss.from_json(text)
+
+
+def test_a_pure_loss_needs_no_delta() -> None:
+    """Where pure epsilon is within what was asked, no delta is spent; where it is not, the pair is what is charged."""
+    loss = PureLoss(ONE)
+
+    assert Guarantee(loss) == Guarantee(loss).asked(1, 1e-6)
+    more = Guarantee(loss).asked(Fraction(9, 10), Fraction(1, 10))
+    assert Charge(Fraction(9, 10), Fraction(1, 10), loss.rho) == more.charge()
+    assert 1.0 == more.epsilon()
+    assert 0.9 >= more.epsilon(0.1)
+
+
+# ---- tiny and huge -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10), ONE])
+def test_a_delta_below_all_floats_is_not_nothing(epsilon: Fraction) -> None:
+    """2000 releases at 90 % of their sum: the true delta is positive, 1e-438 for one, and so is what is said."""
+    loss = SequentialLoss([(PureLoss(epsilon), 2000)])
+    at = float(1800 * epsilon)
+    odds = math.exp(epsilon)
+    least = 1901  # so many losses of epsilon, less the 99 of -epsilon, exceed 90 % of 2000
+    logarithm = math.lgamma(2001) - math.lgamma(least + 1) - math.lgamma(2001 - least)
+    logarithm += least * math.log(odds) - 2000 * math.log1p(odds) + math.log(-math.expm1(at - float(1802 * epsilon)))
+
+    assert 0.0 < loss.delta(at)
+    assert logarithm <= math.log(loss.delta(at))
+    assert loss.delta(at) < 1e-100
+    assert 0.0 == loss.delta(float(2000 * epsilon))
+
+
+def test_a_huge_group_has_a_charge() -> None:
+    """A million labels of (1, 1e-6): nothing is promised, and nothing overflows."""
+    group = Guarantee(AskedLoss(ConcentratedLoss(Fraction(1, 40)), ONE, Fraction(1, 1000))).for_group(10**6)
+
+    assert Charge(Fraction(10**6), Fraction(1), Fraction(10**12, 40)) == group.charge()
+    assert Fraction(10**9) == PureLoss(Fraction(10**9)).rho
 
 
 # ---- guarantees as values ------------------------------------------------------------------------------------
@@ -818,6 +929,18 @@ def test_json_round_trip(loss: Loss) -> None:
     assert hash(again) == hash(guarantee)
     assert [guarantee.delta(epsilon) for epsilon in EPSILONS] == [again.delta(epsilon) for epsilon in EPSILONS]
     assert pickle.loads(pickle.dumps(guarantee)) == guarantee
+
+
+def test_weights_are_written_as_texts() -> None:
+    """A reader of JSON that knows no numbers but floats cannot change a weight; numbers in their place are refused."""
+    loss = FiniteLoss.of_table(_EPSILON_10, _TABLE_10)
+    text = json.loads(json.dumps(loss.to_json()))
+
+    assert text == json.loads(json.dumps(text), parse_int=float)
+    assert loss == Loss.from_json(text)
+    for weight in (1, 1.5, None, ["1"]):
+        with pytest.raises(InputError):
+            Loss.from_json({**text, "first": [[weight]], "second": [[weight]]})
 
 
 def test_equal_losses_are_equal_and_others_are_not() -> None:

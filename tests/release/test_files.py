@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import labeldp as ldp
 from labeldp import errors
-from labeldp.noise import guarantee_of_counts
+from labeldp.noise import guarantee_of_counts, guarantee_of_vector
 from labeldp.release import BagRelease, Stamp, TableRelease, VectorRelease, manifest_of
 from labeldp.testing import strategies
 
@@ -65,7 +65,15 @@ def releases() -> dict[str, Any]:
             np.repeat([0, 2, 2, 2], 10),
             stamp(held),
         ),
-        "vector": VectorRelease(NUMBER, np.arange(6).reshape(3, 2), Fraction(1, 8), noise, stamp(held), rows=40),
+        "vector": VectorRelease(
+            NUMBER,
+            np.arange(6).reshape(3, 2),
+            Fraction(1, 8),
+            noise,
+            Fraction(2),
+            stamp(guarantee_of_vector(noise, l1=2)),
+            rows=40,
+        ),
         "features too": TableRelease(rows.codes, rows.channel, features, stamp(rows.channel.guarantee)),
     }
 
@@ -162,7 +170,8 @@ def smaller_epsilon(table: pa.Table, metadata: dict[bytes, bytes]) -> tuple[pa.T
     """Promise the epsilon of another release."""
     other = ldp.privatize([3, -1], ldp.RandomizedResponse(NUMBER, Fraction(1, 2)))
     manifest = json.loads(metadata[b"labeldp"])
-    return manifest_change(stamp={**manifest["stamp"], "guarantee": other.guarantee.to_json()})(table, metadata)
+    stated = {**manifest["stamp"]["guarantee"], "charge": other.guarantee.charge().to_json()}  # type: ignore[union-attr]
+    return manifest_change(stamp={**manifest["stamp"], "guarantee": stated})(table, metadata)
 
 
 def broken_weights(table: pa.Table, metadata: dict[bytes, bytes]) -> tuple[pa.Table, dict[bytes, bytes]]:
@@ -236,6 +245,24 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest
 
     assert path.read_bytes() == before
     assert [path] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077, 0o002])
+def test_a_file_has_the_usual_mode_and_the_mask_is_not_touched(
+    mask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel applies the process's mask: to read it would change it, and folders of other threads with it."""
+    usual = os.umask(mask)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", lambda _mask: pytest.fail("the mask of the process was changed"))
+            for ending in ("parquet", "csv"):
+                releases()["texts"].write(tmp_path / f"x.{ending}")
+    finally:
+        os.umask(usual)
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert dict.fromkeys(["x.parquet", "x.csv", "x.csv.json"], 0o666 & ~mask) == modes
 
 
 def test_no_secret_is_in_a_file(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import warnings
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -23,12 +24,12 @@ from hypothesis import strategies as st
 
 import labeldp as ldp
 from labeldp import errors
-from labeldp.guarantee.value import ApproximateLoss, ConcentratedLoss, FiniteLoss, LawLoss, PureLoss
-from labeldp.noise import guarantee_of_counts
+from labeldp.guarantee.value import ApproximateLoss, Charge, ConcentratedLoss, PureLoss
+from labeldp.noise import guarantee_of_counts, guarantee_of_vector
 from labeldp.release import Release, manifest_of
 from labeldp.release.columns import content_digest
 from labeldp.release.files import _canonical, _sealed, _sidecar_bytes
-from tests.golden.make_releases import HERE, releases
+from tests.golden.make_releases import HERE, INTEGERS, KEY, NUMBER, NUMBERS, releases
 
 FILES = sorted(path.name for path in HERE.iterdir() if path.name.endswith((".parquet", ".csv", ".csv.gz")))
 PARQUET = [name for name in FILES if name.endswith(".parquet")]
@@ -281,6 +282,11 @@ def forged(name: str, change: Callable[[dict[str, Any], pa.Table], Table], folde
     """Change a golden file and seal it again, as a careful forger would."""
     source = pq.read_table(HERE / f"{name}.parquet")
     manifest, table = change(json.loads(source.schema.metadata[b"labeldp"]), source.replace_schema_metadata(None))
+    return sealed(manifest, table, folder, ending)
+
+
+def sealed(manifest: dict[str, Any], table: pa.Table, folder: Path, ending: str = "parquet") -> Path:
+    """Write a manifest and columns as they are, with a seal."""
     text = _canonical(manifest)
     seal = _sealed(text, table)
     path = folder / f"forged.{ending}"
@@ -292,29 +298,49 @@ def forged(name: str, change: Callable[[dict[str, Any], pa.Table], Table], folde
     return path
 
 
-def promising(guarantee: ldp.Guarantee | ldp.Estimate) -> Callable[[dict[str, Any], pa.Table], Table]:
-    """Promise something else, in place of the guarantee or the estimate that was there."""
+def stated(guarantee: ldp.Guarantee, charge: Charge | None = None) -> dict[str, Any]:
+    """What a manifest says of a guarantee."""
+    return {
+        "charge": (charge or guarantee.charge()).to_json(),
+        "neighbour": guarantee.neighbour,
+        "trust": guarantee.trust,
+        "assumptions": list(guarantee.assumptions),
+    }
+
+
+def saying(**promises: Any) -> Callable[[dict[str, Any], pa.Table], Table]:
+    """State something else, in place of the guarantee or the estimate that was there."""
 
     def change(manifest: dict[str, Any], table: pa.Table) -> Table:
-        stamp = {name: value for name, value in manifest["stamp"].items() if name not in {"guarantee", "estimate"}}
-        kind = "estimate" if isinstance(guarantee, ldp.Estimate) else "guarantee"
-        return {**manifest, "stamp": {**stamp, kind: guarantee.to_json()}}, table
+        facts = {name: value for name, value in manifest["stamp"].items() if name not in {"guarantee", "estimate"}}
+        return {**manifest, "stamp": {**facts, **promises}}, table
 
     return change
 
 
-def smaller(loss: Any) -> dict[str, ldp.Guarantee]:
-    """Promises of less than a pure loss, in every form that a promise can take."""
-    less = loss.pure * Fraction(999, 1000)
-    law = ldp.privatize([0, 1], ldp.RandomizedResponse(ldp.LabelSpace([0, 1]), less)).guarantee.loss.law()
+def promising(guarantee: ldp.Guarantee, charge: Charge | None = None) -> Callable[[dict[str, Any], pa.Table], Table]:
+    """Promise another guarantee, or other numbers in its words."""
+    return saying(guarantee=stated(guarantee, charge))
+
+
+def smaller(loss: Any) -> dict[str, Charge]:
+    """Charges that do not follow from a pure loss, in every form that one can take."""
+    less, none, half = loss.pure * Fraction(999, 1000), Fraction(0), loss.pure / 2
+    exact_delta = Fraction(loss.delta(float(half)))
     return {
-        "pure": ldp.Guarantee(PureLoss(less), trust="local"),
-        "pure, by peers": ldp.Guarantee(PureLoss(less), trust="peers"),
-        "finite": ldp.Guarantee(FiniteLoss(less, [[8, 7]], [[7, 8]]), trust="local"),
-        "nearly pure": ldp.Guarantee(ApproximateLoss(loss.pure / 2, Fraction(1, 10**6)), trust="local"),
-        "concentrated": ldp.Guarantee(ConcentratedLoss(loss.rho / 100), trust="local"),
-        "a law": ldp.Guarantee(LawLoss(None, law), trust="local"),
-        "pure, with a law of less": ldp.Guarantee(LawLoss(loss.pure, PureLoss(Fraction(0)).law()), trust="local"),
+        "pure": Charge(less),
+        "pure by nothing": Charge(loss.pure - Fraction(1, 10**40), none, loss.rho),
+        "pure and zCDP": Charge(less, none, loss.rho),
+        "zCDP": Charge(None, none, loss.rho * Fraction(999, 1000)),
+        "zCDP beside the true epsilon": Charge(loss.pure, none, loss.rho / 2),
+        "almost nothing": Charge(None, none, Fraction(1, 10**9)),
+        "nearly pure": Charge(half, Fraction(1, 10**6)),
+        "delta by a little": Charge(half, exact_delta * Fraction(999, 1000)),
+        "delta, and zCDP": Charge(half, exact_delta * 2, loss.rho / 2),
+        "delta below 0": Charge(loss.pure, Fraction(-1, 10)),
+        "epsilon below 0": Charge(-loss.pure, Fraction(1, 2)),
+        "delta alone": Charge(None, Fraction(1, 10**6)),
+        "no number": Charge(None),
     }
 
 
@@ -323,35 +349,81 @@ PURE = ["rows-integers", "top-k", "prior-by-row", "resampled-by-group", "table",
 
 @pytest.mark.parametrize("form", smaller(PureLoss(Fraction(1))))
 @pytest.mark.parametrize("name", PURE)
-def test_a_promise_of_less_than_the_channel_holds_is_refused(name: str, form: str, tmp_path: Path) -> None:
-    """Sealed or not, a file cannot promise a smaller epsilon or delta than its own channel or noise has."""
-    loss = releases()[name].guarantee.loss  # type: ignore[union-attr]
-    path = forged(f"v1-{name}", promising(smaller(loss)[form]), tmp_path, "parquet")
+def test_a_promise_that_does_not_follow_is_refused(name: str, form: str, tmp_path: Path) -> None:
+    """Sealed or not, whoever is to be trusted: a file cannot promise less than its own channel or noise holds."""
+    held = releases()[name].guarantee
+    assert isinstance(held, ldp.Guarantee)
+    for trust in ("local", "peers", "curator"):
+        change = promising(replace(held, trust=trust), smaller(held.loss)[form])
+        assert "promises" in refused(forged(f"v1-{name}", change, tmp_path, "parquet"))
 
-    assert "promises" in refused(path)
+
+def test_no_trust_makes_a_large_epsilon_small(tmp_path: Path) -> None:
+    """Labels that are told as they are cannot be promised to be hidden by peers, nor in any other way."""
+    told = ldp.privatize(NUMBERS, ldp.RandomizedResponse(NUMBER, 20), coins=ldp.KeyedCoins(KEY), ids=INTEGERS)
+    told.write(tmp_path / "told.parquet")
+    source = pq.read_table(tmp_path / "told.parquet")
+    table = source.replace_schema_metadata(None)
+    for trust in ("local", "peers", "curator"):
+        lie = ldp.Guarantee(ConcentratedLoss(Fraction(1, 10**9)), trust=trust)
+        manifest, _ = promising(lie)(json.loads(source.schema.metadata[b"labeldp"]), table)
+
+        assert "promises rho=1e-09, and holds epsilon=20" in refused(sealed(manifest, table, tmp_path))
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_a_release_has_the_trust_of_its_kind(name: str, tmp_path: Path) -> None:
+    """Nobody need be trusted with labels that are random each; with a statistic, the curator must be."""
+    held = releases()[name].guarantee
+    assert isinstance(held, ldp.Guarantee)
+    better = ["local", "peers", "curator"]
+    place = better.index(held.trust)
+    for trust in better[:place]:
+        change = promising(replace(held, trust=trust))
+        assert f"promises trust '{trust}'" in refused(forged(f"v1-{name}", change, tmp_path, "parquet"))
+    for trust in better[place:]:
+        less = replace(held, trust=trust)
+
+        assert less == ldp.read_release(forged(f"v1-{name}", promising(less), tmp_path, "parquet")).guarantee
+    assert ("curator" if name in {"histogram", "bags"} else "local") == held.trust
+
+
+@pytest.mark.parametrize("neighbour", ["100 labels replaced", "0 labels replaced", "no label replaced", "", None, 1])
+def test_a_promise_to_other_neighbours_is_refused(neighbour: Any, tmp_path: Path) -> None:
+    """What holds for one label does not hold for a hundred, nor for neighbours of another kind."""
+    held = releases()["rows-integers"].guarantee
+    assert isinstance(held, ldp.Guarantee)
+    path = forged("v1-rows-integers", saying(guarantee={**stated(held), "neighbour": neighbour}), tmp_path, "parquet")
+
+    assert "consistent" in refused(path)
 
 
 @pytest.mark.parametrize("name", ["rows-positions", "features"])
 def test_an_estimate_of_less_than_the_channel_holds_is_refused(name: str, tmp_path: Path) -> None:
-    """A seeded release cannot claim smaller numbers either, for labels and for whole tables."""
-    stamp = releases()[name].stamp
-    estimate = stamp.guarantee
+    """A seeded release cannot claim smaller numbers either, nor a guarantee, nor both or none of them."""
+    estimate = releases()[name].stamp.guarantee
     assert isinstance(estimate, ldp.Estimate)
     assert estimate.guarantee is not None
-    less = ldp.Guarantee(PureLoss(Fraction(1, 2)), trust="local")
-    claims = [
-        ldp.Estimate.of(less, estimate.why),
-        ldp.Estimate(0.5, 0.0, estimate.why, estimate.guarantee),
-        estimate.guarantee,
+    honest = {"why": estimate.why, **stated(estimate.guarantee)}
+    less = Charge(Fraction(1, 2))
+    claims: list[dict[str, Any]] = [
+        {"estimate": {**honest, "charge": less.to_json()}},
+        {"estimate": {**honest, "why": None}},
+        {"estimate": {**honest, "assumptions": "none"}},
+        {"guarantee": stated(estimate.guarantee)},
+        {"guarantee": stated(estimate.guarantee), "estimate": honest},
+        {},
     ]
+    kept = forged(f"v1-{name}", saying(estimate=honest), tmp_path, "parquet")
+    assert estimate == ldp.read_release(kept).guarantee
     for claim in claims:
-        path = forged(f"v1-{name}", promising(claim), tmp_path, "parquet")
+        path = forged(f"v1-{name}", saying(**claim), tmp_path, "parquet")
 
         assert "consistent" in refused(path)
 
 
 def test_a_promise_of_less_than_gaussian_noise_holds_is_refused(tmp_path: Path) -> None:
-    """Where noise has no pure epsilon, its curve is what a promise is held against."""
+    """Where noise has no pure epsilon, its zCDP and its exact curve are what a promise is held against."""
     noise = ldp.DiscreteGaussian(Fraction(9, 2))
     honest = guarantee_of_counts(noise, 3)
     lies = [
@@ -367,35 +439,144 @@ def test_a_promise_of_less_than_gaussian_noise_holds_is_refused(tmp_path: Path) 
         assert "promises" in refused(path)
 
 
+def with_noise(noise: Any, change: Callable[[dict[str, Any], pa.Table], Table]) -> Any:
+    """Declare another noise, and change something else as well."""
+    return lambda manifest, table: change({**manifest, "noise": noise.to_json()}, table)
+
+
+def test_a_promise_between_the_steps_of_a_curve_is_refused(tmp_path: Path) -> None:
+    """Noise of variance 1/12 gives labels away at once: its epsilon is 35.8 at one in a million, and 9 is refused."""
+    noise = ldp.DiscreteGaussian(Fraction(1, 12))
+    delta = Fraction(1, 10**6)
+    held = guarantee_of_counts(noise, 3)
+    true = held.epsilon(delta)
+    assert 35 < true < 36
+    for epsilon in (Fraction(9), Fraction(true) * (1 - Fraction(1, 10**9))):
+        change = with_noise(noise, promising(held, Charge(epsilon, delta, held.loss.rho)))
+        assert "promises" in refused(forged("v1-bags-gaussian", change, tmp_path, "parquet"))
+    honest = held.asked(Fraction(true), delta)
+
+    read = ldp.read_release(
+        forged("v1-bags-gaussian", with_noise(noise, promising(honest)), tmp_path, "parquet")
+    ).guarantee
+
+    assert Charge(Fraction(true), delta, held.loss.rho) == read.charge()  # type: ignore[union-attr]
+    assert held.delta(9.0) == read.delta(9.0)
+
+
 def test_noise_beyond_all_tables_holds_its_zcdp_promise(tmp_path: Path) -> None:
     """Where the exact curve of very wide noise is out of reach, its zCDP bound is what a promise is held against."""
     noise = ldp.DiscreteGaussian(Fraction(2**40))
     honest = guarantee_of_counts(noise, 3)
     for promise in (honest, ldp.Guarantee(ConcentratedLoss(honest.loss.charge().rho * 2))):  # type: ignore[operator]
+        change = with_noise(noise, promising(promise))
 
-        def change(manifest: dict[str, Any], table: pa.Table, promise: ldp.Guarantee = promise) -> Table:
-            return promising(promise)({**manifest, "noise": noise.to_json()}, table)
+        read = ldp.read_release(forged("v1-bags-gaussian", change, tmp_path, "parquet"))
 
-        assert promise == ldp.read_release(forged("v1-bags-gaussian", change, tmp_path, "parquet")).guarantee
+        assert (promise.loss, promise.charge()) == (read.guarantee.loss, read.guarantee.charge())  # type: ignore[union-attr]
+    lie = guarantee_of_counts(ldp.DiscreteGaussian(Fraction(2**41)), 3)
 
-    def less(manifest: dict[str, Any], table: pa.Table) -> Table:
-        lie = guarantee_of_counts(ldp.DiscreteGaussian(Fraction(2**41)), 3)
-        return promising(lie)({**manifest, "noise": noise.to_json()}, table)
+    assert "promises" in refused(forged("v1-bags-gaussian", with_noise(noise, promising(lie)), tmp_path, "parquet"))
 
-    assert "promises" in refused(forged("v1-bags-gaussian", less, tmp_path, "parquet"))
+
+def test_two_counts_that_were_both_drawn_cost_more_than_a_pair(tmp_path: Path) -> None:
+    """Of two labels, one count pays for both only if the other follows from it."""
+    held = releases()["histogram-paired"].guarantee
+    assert isinstance(held, ldp.Guarantee)
+    twice = guarantee_of_counts(ldp.DiscreteLaplace(Fraction(1)), 3)
+
+    def change(promise: ldp.Guarantee) -> Any:
+        return lambda manifest, table: promising(promise)({**manifest, "paired": False}, table)
+
+    assert "promises" in refused(forged("v1-histogram-paired", change(held), tmp_path, "parquet"))
+    assert (
+        2.0 == ldp.read_release(forged("v1-histogram-paired", change(twice), tmp_path, "parquet")).guarantee.epsilon()
+    )
+
+
+def test_a_vector_promises_what_its_sensitivity_allows(tmp_path: Path) -> None:
+    """Noise and public sensitivity say what a vector costs; without a sensitivity above 0 it is no release."""
+    gaussian = ldp.DiscreteGaussian(Fraction(9, 2))
+    honest = guarantee_of_vector(ldp.DiscreteLaplace(Fraction(1, 2)), l1=2)
+    wide = guarantee_of_vector(gaussian, l2_squared=2)
+    for noise, promise in ((ldp.DiscreteLaplace(Fraction(1, 2)), honest), (gaussian, wide)):
+        change = with_noise(noise, promising(promise))
+        assert promise == ldp.read_release(forged("v1-vector", change, tmp_path, "parquet")).guarantee
+    lies: list[Any] = [
+        promising(guarantee_of_vector(ldp.DiscreteLaplace(Fraction(1, 2)), l1=1)),
+        promising(honest, Charge(Fraction(1, 2), Fraction(1, 10**6))),
+        promising(ldp.Guarantee(ConcentratedLoss(Fraction(1, 100)))),
+        with_noise(gaussian, promising(honest)),
+        with_noise(gaussian, promising(guarantee_of_vector(gaussian, l2_squared=1))),
+        lambda manifest, table: ({**manifest, "sensitivity": "3"}, table),
+        lambda manifest, table: ({**manifest, "sensitivity": "0"}, table),
+        lambda manifest, table: ({**manifest, "sensitivity": "-2"}, table),
+        lambda manifest, table: ({k: v for k, v in manifest.items() if k != "sensitivity"}, table),
+    ]
+    for lie in lies:
+        assert "consistent" in refused(forged("v1-vector", lie, tmp_path, "parquet"))
 
 
 @pytest.mark.parametrize("name", PURE)
 def test_a_promise_of_more_is_no_lie(name: str, tmp_path: Path) -> None:
-    """A release that came with others promises what all of them hold together, and is read."""
+    """A release that came with others promises what all of them hold together, and is read as no more than that."""
     guarantee = releases()[name].guarantee
     assert isinstance(guarantee, ldp.Guarantee)
-    more = [guarantee, guarantee.then(guarantee), guarantee.for_group(2), ldp.Guarantee(PureLoss(Fraction(9)))]
-    more += [ldp.Guarantee(ConcentratedLoss(guarantee.loss.rho or Fraction(0)))]
+    more = [guarantee, guarantee.then(guarantee), guarantee.for_group(2)]
+    more += [
+        replace(guarantee, loss=PureLoss(Fraction(9))),
+        replace(guarantee, loss=PureLoss(guarantee.loss.pure or 0)),
+    ]
+    more += [replace(guarantee, loss=ConcentratedLoss(guarantee.loss.rho or Fraction(0)))]
+    more += [replace(guarantee, loss=ApproximateLoss(Fraction(1, 8), Fraction(1, 2)))]
     for promise in more:
         path = forged(f"v1-{name}", promising(promise), tmp_path, "parquet")
 
-        assert promise == ldp.read_release(path).guarantee
+        read = ldp.read_release(path).guarantee
+
+        assert isinstance(read, ldp.Guarantee)
+        assert stated(promise) == stated(read)
+        for epsilon in (0.0, 0.1, 0.5, 1.0):
+            assert guarantee.delta(epsilon) <= read.delta(epsilon)
+
+
+@pytest.mark.parametrize("name", sorted(set(releases()) - {"rows-words"}))  # of which nothing can be learnt
+def test_nothing_is_written_that_would_not_be_read(name: str, tmp_path: Path) -> None:
+    """A release whose stamp promises less than it holds has no file, whoever stamped it."""
+    release: Any = releases()[name]
+    wrong: Any = ldp.Guarantee(ConcentratedLoss(Fraction(1, 10**9)))
+    if not release.private:
+        wrong = ldp.Estimate.of(wrong, "seeded")
+    assert not isinstance(release.held(), ldp.Estimate)
+    for promise in (wrong, ldp.Estimate(1.0, 0.0, "a guess")):
+        changed = replace(release, stamp=replace(release.stamp, guarantee=promise))
+
+        with pytest.raises(errors.ReleaseFileError, match="holds what it promises"):
+            changed.write(tmp_path / "x.parquet")
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_manifest_holds_no_number_that_a_float_cannot() -> None:
+    """Readers of JSON who know floats alone read every manifest as it is, and the table of a channel is there once."""
+    for name in PARQUET:
+        text = pq.read_schema(HERE / name).metadata[b"labeldp"]
+
+        assert json.loads(text) == json.loads(text, parse_int=float)
+        assert "loss" not in json.dumps(list(json.loads(text)["stamp"].values()))
+
+
+def test_a_large_table_is_written_once(tmp_path: Path) -> None:
+    """The weights of 120 labels are in the file as the channel, not once more as the guarantee; reading stays quick."""
+    space = ldp.LabelSpace(range(120))
+    matrix = np.random.default_rng(5).dirichlet(np.full(120, 50.0), 120)
+    release = ldp.privatize(range(120), ldp.TableChannel(space, matrix), coins=ldp.KeyedCoins(KEY), ids=range(120))
+    release.write(tmp_path / "x.parquet")
+    text = pq.read_schema(tmp_path / "x.parquet").metadata[b"labeldp"].decode()
+    weights = [str(weight) for row in release.channel.weights_of(0).tolist() for weight in row]  # type: ignore[attr-defined]
+
+    assert all(1 == text.count(f'"{weight}"') for weight in weights[:200])
+    assert len(text) < 1.3 * sum(len(weight) + 3 for weight in weights)
+    assert release.guarantee == ldp.read_release(tmp_path / "x.parquet").guarantee
 
 
 def set_in(manifest: Any, place: tuple[Any, ...], value: Any) -> Any:
@@ -443,6 +624,8 @@ def test_a_sealed_story_is_refused_or_holds_its_promise(
             return
 
     assert isinstance(repr(release), str)
+    if isinstance(release.guarantee, ldp.Guarantee) and release.guarantee.neighbour == "one label replaced":
+        assert all(release.held().delta(e) <= release.guarantee.delta(e) for e in (0.0, 0.3, 0.9, 3.0))
     if isinstance(release, ldp.RowRelease) and isinstance(release.guarantee, ldp.Guarantee):
         assert release.guarantee.epsilon() >= release.channel.epsilon
 

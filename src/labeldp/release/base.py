@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +13,7 @@ from labeldp.guarantee.value import Estimate, Guarantee
 
 if TYPE_CHECKING:
     import os
+    from fractions import Fraction
 
     import pyarrow as pa
 
@@ -52,27 +54,19 @@ class Stamp:
         return self.guarantee.for_group(self.labels_per_person)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as JSON."""
-        facts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "guarantee"}
-        kind = "estimate" if isinstance(self.guarantee, Estimate) else "guarantee"
-        return {**facts, kind: self.guarantee.to_json()}
+        """Return the facts as JSON; what is promised is not among them (see :mod:`labeldp.release.promise`)."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "guarantee"}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Stamp:
-        """Read what :meth:`to_json` wrote, and refuse facts that no release could have."""
-        facts = {name: value for name, value in data.items() if name not in ("guarantee", "estimate")}
-        promise = (
-            Guarantee.from_json(data["guarantee"]) if "guarantee" in data else Estimate.from_json(data["estimate"])
-        )
-        stamp = Stamp(guarantee=promise, **facts)
+    def from_json(facts: dict[str, Any]) -> Stamp:
+        """Read what :meth:`to_json` wrote, and refuse facts that no release could have; nothing is promised yet."""
+        stamp = Stamp(guarantee=Estimate(math.inf, 1.0, "what the release holds was not derived yet"), **facts)
         texts = {**facts, "ledger_head": stamp.ledger_head or "", "release_id": stamp.release_id or ""}
         owned = texts.pop("labels_per_person", None)
         if not all(isinstance(value, str) for value in texts.values()):
             raise InputError("Expected texts for the facts about a release.")
         if owned is not None and (type(owned) is not int or owned < 1):
             raise InputError(f"Expected at least one label a person, got {owned!r}.")
-        if stamp.coins == "seeded" and isinstance(promise, Guarantee):
-            raise InputError("Expected no guarantee where the coins were seeded.")
         return stamp
 
 
@@ -90,6 +84,14 @@ class Release(ABC):
     @abstractmethod
     def to_table(self) -> tuple[dict[str, Any], pa.Table]:
         """Return the public description and the columns that a file holds."""
+
+    @abstractmethod
+    def held(self, epsilon: Fraction | None = None) -> Guarantee:
+        """Return what follows from the content alone (channel, noise, sensitivity), and never from the stamp.
+
+        What a release promises is held against this, when it is written and when it is read.  Trust is the best that
+        releases of the kind can have.  Where a curve is abbreviated, it stays exact at ``epsilon``.
+        """
 
     @final
     @property

@@ -2,7 +2,7 @@
 
 The manifest holds public facts only: what kind of release, channel or noise, guarantee, label space, provenance.
 The seal beside it is a digest of manifest and columns: it finds damage and careless edits.  What it cannot find is
-found by checking the content: weights must sum, and no promise may exceed what the channel or the noise holds.
+found by checking the content: weights must sum, and what is promised is derived from channel or noise, not believed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
-from fractions import Fraction
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,13 +20,11 @@ import pyarrow as pa
 
 from labeldp.channels import restore_channel
 from labeldp.errors import EmptyInputError, ReleaseFileError
-from labeldp.exact import float_up
-from labeldp.guarantee.value import ConcentratedLoss, Estimate, Guarantee
-from labeldp.noise import delta_of_counts, guarantee_of_counts
+from labeldp.release import promise
 from labeldp.release.base import Release, Stamp
 from labeldp.release.columns import content_digest, id_column, label_codes, row_parameters, type_name
-from labeldp.release.rows import LabelledRelease, RowRelease, TableRelease
-from labeldp.release.statistics import CountRelease, restore_counts, restore_vector
+from labeldp.release.rows import RowRelease, TableRelease
+from labeldp.release.statistics import restore_counts, restore_vector
 
 FORMAT: Final = "labeldp release"
 #: Files of another version are refused; a reader for every past version stays.
@@ -35,9 +33,6 @@ FORMAT_VERSION: Final = 1
 _MANIFEST: Final = b"labeldp"
 _SEAL: Final = b"labeldp.seal"
 _CSV: Final = (".csv", ".csv.gz")
-_ALTERED: Final = "The manifest was altered."
-#: How much two floats may differ that were computed of one thing on two ways.
-_ROUNDED: Final = 1e-6
 
 #: A manifest, its text as it was sealed, the seal, and the columns.
 _Sealed = tuple[dict[str, Any], bytes, str, pa.Table]
@@ -52,7 +47,7 @@ def manifest_of(release: Release) -> tuple[dict[str, Any], pa.Table]:
         "kind": release.kind,
         "rows": table.num_rows,
         "columns": [[field.name, type_name(field.type)] for field in table.schema],
-        "stamp": release.stamp.to_json(),
+        "stamp": {**release.stamp.to_json(), **promise.written(release)},
         **facts,
     }
     return manifest, table
@@ -104,7 +99,6 @@ def read_release(path: str | os.PathLike[str]) -> Release:
         _refuse_altered(source)
     try:
         release = _restored(manifest, table)
-        _check_promise(release)
     except Exception as problem:  # the seal is no proof of sense: anybody can make one
         raise ReleaseFileError(
             f"Expected a consistent release, {source} is not: {problem}", path=str(source)
@@ -114,14 +108,14 @@ def read_release(path: str | os.PathLike[str]) -> Release:
 
 def write_atomically(target: Path, write: Callable[[Path], object]) -> None:
     """Write beside the target, sync, and rename: the target is complete or as it was before."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    os.close(handle)
-    part = Path(name)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    # The mode of any file: the kernel takes away what the umask says, and nobody has to read the umask (reading it
+    # changes it for a moment, for all threads).
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         write(part)
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        part.chmod(0o666 & ~_umask())
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -133,7 +127,14 @@ def write_atomically(target: Path, write: Callable[[Path], object]) -> None:
 
 
 def _restored(manifest: dict[str, Any], table: pa.Table) -> Release:
-    stamp = Stamp.from_json(manifest["stamp"])
+    facts = {name: value for name, value in manifest["stamp"].items() if name not in promise.KINDS}
+    release = _rebuilt(manifest, table, Stamp.from_json(facts))
+    stamp = replace(release.stamp, guarantee=promise.read(release, manifest["stamp"]))
+    restored: Release = replace(release, stamp=stamp)  # type: ignore[type-var]  # every kind is a dataclass
+    return restored
+
+
+def _rebuilt(manifest: dict[str, Any], table: pa.Table, stamp: Stamp) -> Release:
     if manifest["rows"] != table.num_rows:
         raise ReleaseFileError(f"it has {table.num_rows} rows of {manifest['rows']}: it is truncated.")
     if manifest["kind"] in ("histogram", "bags"):
@@ -151,47 +152,6 @@ def _restored(manifest: dict[str, Any], table: pa.Table) -> Release:
     if manifest["kind"] == "rows":
         return RowRelease(codes, channel, stamp, ids)
     return TableRelease(codes, channel, table.select(manifest["features"]), stamp, ids)
-
-
-def _check_promise(release: Release) -> None:
-    """Refuse a release that promises more than the channel or the noise it carries."""
-    promise: Guarantee | Estimate | None = release.guarantee
-    if isinstance(promise, Estimate):
-        inner = promise.guarantee
-        if inner is not None and promise != Estimate.of(inner, promise.why):
-            raise ReleaseFileError("its estimate is not the one it was made of. The manifest was altered.")
-        promise = inner
-    held = _held(release)
-    if promise is None or held is None:
-        return
-    pure, curve = held
-    stated = promise.loss.pure
-    if stated is not None and (pure is None or stated < pure):
-        shown = "infinite" if pure is None else f"{float_up(pure):.9g}"
-        raise ReleaseFileError(f"it promises epsilon <= {float_up(stated):.9g}, and holds {shown} only. {_ALTERED}")
-    if promise.trust == "peers":
-        return  # what peers add is not in the channel
-    for epsilon in [0.0] + [float(pure or 1) * share for share in (0.25, 0.5, 0.75, 0.99, 0.9999)]:
-        if promise.loss.delta(epsilon) < curve(epsilon) * (1 - _ROUNDED) - _ROUNDED**2:
-            raise ReleaseFileError(f"it promises a smaller delta at epsilon = {epsilon:.6g} than it holds. {_ALTERED}")
-
-
-def _held(release: Release) -> tuple[Fraction | None, Callable[[float], float]] | None:
-    """Return pure epsilon and the curve of delta that a release has by what it carries; None where that says nothing.
-
-    The sensitivity of a vector is not in its file.
-    """
-    if isinstance(release, LabelledRelease):
-        loss = release.channel.guarantee.loss
-        return loss.pure, loss.delta
-    if isinstance(release, CountRelease):
-        classes = release.space.size
-        loss = guarantee_of_counts(release.noise, classes).loss
-        if loss.pure is None and not isinstance(loss, ConcentratedLoss):
-            # The law of a wide Gaussian is abbreviated by chords above it; exactly, it is below them.
-            return None, lambda epsilon: delta_of_counts(release.noise, epsilon, classes)
-        return loss.pure, loss.delta
-    return None
 
 
 def _read_parquet(source: Path) -> _Sealed:
@@ -326,9 +286,3 @@ def _sidecar_bytes(manifest: dict[str, Any], seal: str) -> bytes:
 
 def _sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".json")
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

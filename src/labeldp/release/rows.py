@@ -12,11 +12,13 @@ from labeldp.release.base import Release, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from fractions import Fraction
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from labeldp.channels.base import FiniteChannel
+    from labeldp.guarantee.value import Guarantee
     from labeldp.ids import RowIds
     from labeldp.labels import Codes, LabelSpace
 
@@ -127,6 +129,10 @@ class RowRelease(LabelledRelease):
     stamp: Stamp
     ids: RowIds | None = None
 
+    def held(self, epsilon: Fraction | None = None) -> Guarantee:  # noqa: ARG002  # one signature for all
+        """Return what the channel guarantees."""
+        return self.channel.guarantee
+
     def __repr__(self) -> str:
         return f"RowRelease({len(self)} rows, {self.stamp.guarantee})"
 
@@ -150,6 +156,10 @@ class TableRelease(LabelledRelease):
     features: pa.Table
     stamp: Stamp
     ids: RowIds | None = None
+
+    def held(self, epsilon: Fraction | None = None) -> Guarantee:  # noqa: ARG002  # one signature for all
+        """Return what the channel guarantees."""
+        return self.channel.guarantee
 
     def __repr__(self) -> str:
         return f"TableRelease({len(self)} rows, {self.features.num_columns} features, {self.stamp.guarantee})"

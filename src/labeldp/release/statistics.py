@@ -12,7 +12,13 @@ import numpy as np
 from labeldp.errors import ShapeError
 from labeldp.exact import from_text, to_text
 from labeldp.labels import LabelSpace
-from labeldp.noise import IntegerNoise, noise_from_json
+from labeldp.noise import (
+    DiscreteLaplace,
+    IntegerNoise,
+    guarantee_of_counts,
+    guarantee_of_vector,
+    noise_from_json,
+)
 from labeldp.release.base import Release, Stamp
 
 if TYPE_CHECKING:
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from labeldp.guarantee.value import Guarantee
 
 
 class StatisticRelease(Release):
@@ -100,6 +108,12 @@ class CountRelease(StatisticRelease):
         return self.noise.variance
 
     @final
+    def _by_noise(self, epsilon: Fraction | None) -> Guarantee:
+        """Return what the noise guarantees: of one drawn count where the other follows from it, else of all."""
+        one = self.paired and self.space.size == 2
+        return guarantee_of_counts(self.noise, 2 if one else max(self.space.size, 3), epsilon=epsilon)
+
+    @final
     @property
     def _numbers(self) -> NDArray[np.int64]:
         return self.counts
@@ -132,6 +146,10 @@ class HistogramRelease(CountRelease):
     stamp: Stamp
     paired: bool = False
 
+    def held(self, epsilon: Fraction | None = None) -> Guarantee:
+        """Return what the noise of the counts guarantees."""
+        return self._by_noise(epsilon)
+
     def to_table(self) -> tuple[dict[str, Any], pa.Table]:
         """Return the noise law and the counts."""
         return self._count_table()
@@ -152,6 +170,10 @@ class BagRelease(CountRelease):
     stamp: Stamp
     paired: bool = False
 
+    def held(self, epsilon: Fraction | None = None) -> Guarantee:
+        """Return what the noise of the counts guarantees."""
+        return self._by_noise(epsilon)
+
     def to_table(self) -> tuple[dict[str, Any], pa.Table]:
         """Return the noise law, and for every bag its counts and the positions of its rows."""
         import pyarrow as pa
@@ -166,7 +188,11 @@ class BagRelease(CountRelease):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorRelease(StatisticRelease):
-    """A noisy integer statistic on a public grid: ``values`` times ``step`` estimates it."""
+    """A noisy integer statistic on a public grid: ``values`` times ``step`` estimates it.
+
+    ``sensitivity`` says by how much one label can move the integers, and is public: in the 1-norm for Laplace noise,
+    in the squared 2-norm for Gaussian noise.
+    """
 
     kind = "vector"
 
@@ -174,6 +200,7 @@ class VectorRelease(StatisticRelease):
     values: NDArray[np.int64]
     step: Fraction
     noise: IntegerNoise
+    sensitivity: Fraction
     stamp: Stamp
     rows: int = 0
 
@@ -190,6 +217,11 @@ class VectorRelease(StatisticRelease):
         """The noisy statistic in its own unit."""
         return np.asarray(self.values * float(self.step), np.float64)
 
+    def held(self, epsilon: Fraction | None = None) -> Guarantee:  # noqa: ARG002  # one signature for all
+        """Return what noise and sensitivity guarantee."""
+        norm = "l1" if isinstance(self.noise, DiscreteLaplace) else "l2_squared"
+        return guarantee_of_vector(self.noise, **{norm: self.sensitivity})
+
     @property
     def _numbers(self) -> NDArray[np.float64]:
         return self.statistic
@@ -203,6 +235,7 @@ class VectorRelease(StatisticRelease):
             "noise": self.noise.to_json(),
             "shape": list(self.values.shape),
             "step": to_text(self.step),
+            "sensitivity": to_text(self.sensitivity),
             "vector_rows": self.rows,
         }
         return facts, pa.table({"value": pa.array(self.values.ravel())})
@@ -243,6 +276,7 @@ def restore_vector(facts: dict[str, Any], table: pa.Table, stamp: Stamp) -> Vect
         table.column("value").to_numpy().reshape(facts["shape"]).astype(np.int64),
         from_text(facts["step"]),
         noise_from_json(facts["noise"]),
+        from_text(facts["sensitivity"]),
         stamp,
         facts["vector_rows"],
     )

@@ -213,10 +213,17 @@ class FiniteLoss(Loss):
     def _fields(self) -> dict[str, Any]:
         return {
             "epsilon": optional_text(self.epsilon),
-            "first": self.first.tolist(),
-            "second": self.second.tolist(),
+            # As texts: readers of JSON who know no integers, only floats, must not change them.
+            "first": [[str(weight) for weight in row] for row in self.first.tolist()],
+            "second": [[str(weight) for weight in row] for row in self.second.tolist()],
         }
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> Loss:
-        return cls(read_optional(data["epsilon"]), data["first"], data["second"])
+        return cls(read_optional(data["epsilon"]), _integers(data["first"]), _integers(data["second"]))
+
+
+def _integers(table: Any) -> Integers:  # whatever was in the file
+    if not all(isinstance(weight, str) for row in table for weight in row):
+        raise InputError("Expected weights as texts, such as '4611686018427387904'.")
+    return weight_table([[int(weight) for weight in row] for row in table])
