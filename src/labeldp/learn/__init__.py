@@ -12,6 +12,8 @@
 True
 """
 
+from labeldp.learn.bag import BagClassifier
+from labeldp.learn.bags import bag_size, make_bags
 from labeldp.learn.evidence import BagEvidence, Evidence, JointEvidence, RowEvidence, posterior
 from labeldp.learn.forward import ForwardCorrected
 from labeldp.learn.gate import as_evidence
@@ -29,6 +31,7 @@ from labeldp.learn.score import (
 from labeldp.learn.unbiased import UnbiasedLogisticRegression
 
 __all__ = [
+    "BagClassifier",
     "BagEvidence",
     "ConfusionScore",
     "Evidence",
@@ -38,10 +41,12 @@ __all__ = [
     "Score",
     "UnbiasedLogisticRegression",
     "as_evidence",
+    "bag_size",
     "debiased_accuracy",
     "debiased_confusion",
     "debiased_log_loss",
     "forward_log_loss",
+    "make_bags",
     "posterior",
     "score_accuracy",
     "score_forward_log_loss",

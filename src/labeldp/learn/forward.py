@@ -119,7 +119,7 @@ class ForwardCorrected(MetaEstimatorMixin, LabelClassifier):
                 model = self._fitted(X, beliefs, weight, model, random)
                 chances = self._chances(model, X, beliefs, weight, random)
                 self.log_likelihood_.append(_log_likelihood(evidence, chances, weight))
-                advance(self.log_likelihood_[-1])
+                advance(len(self.log_likelihood_), self.log_likelihood_[-1])
                 beliefs = posterior(evidence, _look_ahead(evidence, before, chances, weight))
                 before = chances
         self.n_iter_ = len(self.log_likelihood_)
@@ -321,25 +321,7 @@ def _copy_features(owner: Any, model: Any) -> None:
             setattr(owner, name, getattr(model, name))
 
 
-class _Bar:
-    """A progress bar with the likelihood reached."""
-
-    def __init__(self, steps: int) -> None:
-        from rich.progress import Progress
-
-        self._progress = Progress(transient=True)
-        self._task = self._progress.add_task("EM", total=steps)
-
-    def __enter__(self) -> Any:
-        self._progress.start()
-        return self._advance
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def _advance(self, likelihood: float) -> None:
-        self._progress.update(self._task, advance=1, description=f"EM, log-likelihood {likelihood:.5f}")
-
-
 def _progress(steps: int, *, shown: bool) -> Any:
-    return _Bar(steps) if shown else nullcontext(lambda _likelihood: None)
+    from labeldp.learn.progress import Bar
+
+    return Bar("EM, log-likelihood", steps) if shown else nullcontext(lambda _step, _reached: None)
