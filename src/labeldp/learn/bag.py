@@ -127,9 +127,10 @@ class BagClassifier(LabelClassifier):
         return mean
 
     def _kind(self) -> str:
-        if self.estimator == "mlp" or (callable(self.estimator) and not hasattr(self.estimator, "fit")):
+        named = isinstance(self.estimator, str)
+        if self.estimator == "mlp" or (not named and callable(self.estimator) and not hasattr(self.estimator, "fit")):
             return "network"
-        if self.estimator == "logistic" or is_classifier(self.estimator):
+        if self.estimator == "logistic" or (not named and is_classifier(self.estimator)):
             return "em"
         raise InputError(
             "Expected estimator to be 'mlp', 'logistic', a classifier of scikit-learn or a function that makes a torch "
