@@ -13,6 +13,7 @@ import numpy as np
 
 from labeldp.errors import (
     EmptyInputError,
+    InputError,
     LabelSpaceError,
     MissingLabelError,
     RawLabelsError,
@@ -164,6 +165,11 @@ class RawLabels:
     __slots__ = ("__codes", "__space")
 
     def __init__(self, values: object, space: LabelSpace) -> None:
+        given: object = space
+        if not isinstance(given, LabelSpace):
+            raise InputError(
+                f"Expected a declared label space, such as LabelSpace(['no', 'yes']), got {type(given).__name__}."
+            )
         codes = space.encode(values)
         if len(codes) == 0:
             raise EmptyInputError("Expected at least one label, got none.")

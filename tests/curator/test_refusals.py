@@ -387,6 +387,7 @@ def labels() -> dict[str, Case]:
             "Expected",
             lambda o: ldp.privatize(ldp.RawLabels(["x", "y"], OTHER), GOOD),
         ),
+        "a list in place of a space": (errors.InputError, "LabelSpace", lambda o: o.another(space=["a", "b", "c"])),
         "no space": (errors.InputError, "space=", lambda o: ldp.Curator(LABELS)),
         "one label to choose from": (
             errors.LabelSpaceError,
