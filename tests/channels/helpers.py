@@ -16,6 +16,15 @@ from labeldp.ids import RowIds
 from labeldp.plan import PublicData
 
 F = Fraction
+
+
+class Thing:
+    """Something that is no number, and is written alike in every process."""
+
+    def __repr__(self) -> str:
+        return "Thing()"
+
+
 #: What no epsilon can be, and no probability of keeping either.
 NO_NUMBERS: list[Any] = [
     math.nan,
@@ -33,7 +42,7 @@ NO_NUMBERS: list[Any] = [
     1j,
     [1.0],
     np.array([1.0, 2.0]),
-    object(),
+    Thing(),
 ]
 #: What no epsilon can be.
 BAD_EPSILONS: list[Any] = [*NO_NUMBERS, 0, 0.0, -0.0, -1, "-1", F(-1, 10**9), 1e300, 10**7]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     Part = tuple[NDArray[Any], NDArray[Any], bool]
 
 #: Cells per scan: a block of the prior stays in the second-level cache while it is scanned.
-_CELLS: Final = 1 << 16
+_CELLS: Final = 1 << 17
 #: Scans per search: Newton's steps run on the candidates of this many blocks at once.
-_SCANS: Final = 16
+_SCANS: Final = 8
 #: Up to this many labels, columns are faster than rows.
 _FEW: Final = 32
 #: Above this share of candidates, whole rows are faster than lists.
@@ -47,7 +48,7 @@ def best_sets(labels: int, prior: object, epsilon: Fraction) -> tuple[LabelSets,
     table, shared = read_prior(labels, prior)
     growth = _growth(float(epsilon), table.dtype)
     search = _few_labels if labels <= _FEW else _many_labels
-    rows = max(1, _CELLS // labels) * (1 if labels <= _FEW else _SCANS)
+    rows = max(1, _CELLS // 1 // labels if labels <= _FEW else _CELLS // labels * _SCANS)
     parts = [search(table[start : start + rows], growth, start) for start in range(0, len(table), rows)]
     return LabelSets.of_parts(labels, parts), shared
 
@@ -137,12 +138,15 @@ def _few_labels(block: NDArray[Any], growth: float, start: int) -> Part:
 def _climbed(columns: NDArray[Any], top: NDArray[Any], tau: NDArray[Any], growth: float) -> NDArray[np.bool_]:
     """Climb to the root on all rows at once, and return the sets."""
     slope = columns.dtype.type(growth - 1.0)
+    labels = columns.dtype.type(len(columns))
     above = columns > tau
     size = _count(above)
+    larger = np.empty_like(columns)
     for _ in range(_MAX_STEPS):
-        excess = np.maximum(columns - tau, 0).sum(axis=0)
-        tau = np.maximum(tau, (excess + size * tau) / (slope + size))
-        above = columns > tau
+        # What lies above tau, without another pass over the columns to subtract it.
+        total = np.maximum(columns, tau, out=larger).sum(axis=0) - (labels - size) * tau
+        tau = np.maximum(tau, total / (slope + size))
+        np.greater(columns, tau, out=above)
         before, size = size, _count(above)
         if np.array_equal(size, before):
             break
@@ -166,31 +170,39 @@ def _many_labels(block: NDArray[Any], growth: float, start: int) -> Part:
         return _whole_rows(np.asarray(block), top, growth)
     values = np.concatenate(found.values).astype(np.float64)
     places = np.concatenate(found.places)
-    tau = top.astype(np.float64) / growth
-    starts = np.searchsorted(places, np.arange(len(block)) * labels)
-    counts = np.diff(starts, append=len(places))
+    owned = np.bincount(places // labels, minlength=len(block))
+    member = np.ones(len(places), bool)
+    # What is still open: candidates (by place in the list), and of their rows the counts, largest entries and taus.
+    at, counts, most, tau = None, owned, top.astype(np.float64), top.astype(np.float64) / growth
     for _ in range(_MAX_STEPS):
+        starts = np.cumsum(counts) - counts
         # Any set bounds tau* from below by its own ratio, so the first step may take all candidates.
         np.maximum(tau, np.add.reduceat(values, starts) / (growth - 1.0 + counts), out=tau)
         above = values > np.repeat(tau, counts)
-        kept, first, size = _kept(above, starts)
+        size = _count_by_row(above, counts)
         if not size.all():
             # Rounding lifted tau to the largest entry itself: the largest entries are the set.
-            above |= np.repeat(size == 0, counts) & (values >= np.repeat(top, counts))
-            kept, first, size = _kept(above, starts)
-        if len(kept) == len(values):
+            above |= np.repeat(size == 0, counts) & (values >= np.repeat(most, counts))
+            size = _count_by_row(above, counts)
+        out = np.flatnonzero(~above)
+        # tau only climbs, so what is below it is out for good; a row that lost nothing, or has one left, is done.
+        member[out if at is None else at[out]] = False
+        open_rows = (size < counts) & (size > 1)
+        if not open_rows.any():
             break
-        # tau only climbs, so what is below it is out for good.
-        values, places, counts, starts = values[kept], places[kept], size, first
-    members = places - np.repeat(np.arange(len(block)) * labels, counts)
-    return counts.astype(code_type(labels + 1)), members.astype(code_type(labels)), False
+        kept = np.flatnonzero(above & np.repeat(open_rows, counts))
+        at = kept if at is None else at[kept]
+        values, counts, most, tau = values[kept], size[open_rows], most[open_rows], tau[open_rows]
+    found_places = places[np.flatnonzero(member)]
+    sizes = _count_by_row(member, owned)
+    members = found_places - np.repeat(np.arange(len(block)) * labels, sizes)
+    return sizes.astype(code_type(labels + 1)), members.astype(code_type(labels)), False
 
 
-def _kept(above: NDArray[np.bool_], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
-    """Return which candidates stay, where each row's begin among them, and how many they are."""
-    kept = np.flatnonzero(above)
-    first = np.searchsorted(kept, starts)
-    return kept, first, np.diff(first, append=len(kept))
+def _count_by_row(above: NDArray[np.bool_], counts: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Count each row's candidates that stay: differences of a running count cost half of a sum by rows."""
+    running = np.cumsum(above, dtype=np.intp)
+    return np.diff(running[np.cumsum(counts) - 1], prepend=0)
 
 
 @dataclass
@@ -212,7 +224,8 @@ def _scan(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any],
         with np.errstate(over="ignore", invalid="ignore"):
             sums = part @ ones
         check_rows(part, sums, float(part.min()), start + first)
-        top = part[np.arange(len(part)), part.argmax(axis=1)]
+        flat = part.ravel()
+        top = flat.take(part.argmax(axis=1) + _starts(len(part), labels))
         tops.append(top)
         if number > _MANY * block.size:
             continue
@@ -223,9 +236,15 @@ def _scan(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any],
             above = part >= floor[:, None]
         places = np.flatnonzero(above)
         found.places.append(places + first * labels)
-        found.values.append(part.ravel()[places])
+        found.values.append(flat.take(places))
         number += len(places)
     return np.concatenate(tops), None if number > _MANY * block.size else found
+
+
+@lru_cache(maxsize=4)
+def _starts(rows: int, labels: int) -> NDArray[np.intp]:
+    """Where each row begins in the flat table."""
+    return np.arange(rows) * labels
 
 
 def _whole_rows(block: NDArray[Any], top: NDArray[Any], growth: float) -> Part:

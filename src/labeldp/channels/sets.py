@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Offsets into the member list are kept once for this many rows, and summed up inside.
 _STRIDE: Final = 8192
+#: Up to this many labels, the members of all sets are tabled: some 50 KB.
+_TABLED: Final = 12
 #: Rows of up to this many bytes are kept as bits: that is small enough, and needs no offsets.
 _WORD: Final = 8
 
@@ -118,6 +121,8 @@ class LabelSets:
         if shared:
             shared_set: NDArray[np.bool_] = self.mask(slice(0, 1))[0]
             return np.asarray(shared_set[codes])
+        if self._bits is not None and self.labels <= _TABLED:
+            return np.asarray((_numbers(self._bits[rows]) >> codes & 1).astype(bool))
         if self._bits is not None:
             byte = self._bits[rows][np.arange(len(codes)), codes >> 3]
             return np.asarray((byte >> (codes & 7).astype(np.uint8) & 1).astype(bool))
@@ -132,7 +137,8 @@ class LabelSets:
         if shared:
             return np.flatnonzero(self.mask(slice(0, 1))[0])[rank]
         if self._bits is not None:
-            return _nth_bit(self._bits[rows], rank)
+            bits = self._bits[rows]
+            return _looked_up(bits, rank, self.labels) if self.labels <= _TABLED else _nth_bit(bits, rank)
         sizes, members = self._listed(rows)
         chosen: NDArray[Any] = members[np.cumsum(sizes, dtype=np.int64) - sizes + rank]
         return chosen
@@ -166,6 +172,30 @@ def _mask_of(sizes: NDArray[Any], members: NDArray[Any], labels: int) -> NDArray
 def _listed(bits: NDArray[np.uint8], labels: int) -> NDArray[Any]:
     mask = np.unpackbits(bits, axis=1, count=labels, bitorder="little")
     return np.nonzero(mask)[1].astype(code_type(labels))
+
+
+def _looked_up(bits: NDArray[np.uint8], rank: NDArray[np.intp], labels: int) -> NDArray[Any]:
+    """Find the rank-th member of each row's set in a table of all sets, which fits the cache."""
+    place = _numbers(bits) * np.intp(labels)
+    place += rank
+    found: NDArray[Any] = _all_sets(labels).take(place)
+    return found
+
+
+def _numbers(bits: NDArray[np.uint8]) -> NDArray[Any]:
+    """Read rows of one or two bytes as numbers."""
+    return bits[:, 0] if bits.shape[1] == 1 else bits.view("<u2")[:, 0]
+
+
+@lru_cache(maxsize=_TABLED)
+def _all_sets(labels: int) -> NDArray[np.uint8]:
+    """List the members of every set of so many labels, ascending, row by row, filled up with zeros."""
+    sets = np.arange(1 << labels)[:, None] >> np.arange(labels) & 1
+    # A stable sort of "is no member" puts members first, in their order.
+    order = np.argsort(1 - sets, axis=1, kind="stable")
+    table = np.where(np.arange(labels) < sets.sum(axis=1, keepdims=True), order, 0).astype(np.uint8).ravel()
+    table.flags.writeable = False
+    return table
 
 
 def _nth_bit(bits: NDArray[np.uint8], rank: NDArray[np.intp]) -> NDArray[Any]:
