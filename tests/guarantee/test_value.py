@@ -909,10 +909,10 @@ def test_a_delta_below_all_floats_is_not_nothing(epsilon: Fraction) -> None:
 
 
 def test_a_huge_group_has_a_charge() -> None:
-    """A million labels of (1, 1e-6): nothing is promised, and nothing overflows."""
-    group = Guarantee(AskedLoss(ConcentratedLoss(Fraction(1, 40)), ONE, Fraction(1, 1000))).for_group(10**6)
+    """Ten million labels of (1, 1e-3): nothing is promised, and nothing overflows."""
+    group = Guarantee(AskedLoss(ConcentratedLoss(Fraction(1, 40)), ONE, Fraction(1, 1000))).for_group(10**7)
 
-    assert Charge(Fraction(10**6), Fraction(1), Fraction(10**12, 40)) == group.charge()
+    assert Charge(Fraction(10**7), Fraction(1), Fraction(10**14, 40)) == group.charge()
     assert Fraction(10**9) == PureLoss(Fraction(10**9)).rho
 
 

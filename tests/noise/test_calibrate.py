@@ -328,6 +328,22 @@ def test_gaussian_vectors_cost_at_most_what_was_asked(rho: Fraction, l2: Fractio
     assert guarantee_of_vector(law, l2_squared=l2).loss.rho == concentrated_rho(law, l2)
 
 
+@given(
+    epsilon=st.fractions(F(1, 100), 20),
+    delta=st.sampled_from([F(1, 10**3), F(1, 10**6), F(1, 10**12), F(1, 10**30)]),
+    l2=st.fractions(min_value=F(1, 10), max_value=10**6),
+)
+def test_a_vector_with_a_delta_is_charged_what_was_asked(epsilon: Fraction, delta: Fraction, l2: Fraction) -> None:
+    """The noise of rho_for meets (epsilon, delta), which is its charge; pure noise is charged its epsilon alone."""
+    law = gaussian_vector(rho_for(epsilon, delta), l2)
+    pure = laplace_vector(epsilon, l2)
+
+    charge = guarantee_of_vector(law, l2_squared=l2, epsilon=epsilon, delta=delta).charge()
+
+    assert (epsilon, delta, concentrated_rho(law, l2)) == (charge.epsilon, charge.delta, charge.rho)
+    assert guarantee_of_vector(pure, l1=l2) == guarantee_of_vector(pure, l1=l2, epsilon=epsilon, delta=delta)
+
+
 def test_concentrated_rho_is_exact() -> None:
     """One count: 1/(2 sigma^2); two counts: 1/sigma^2."""
     assert F(1, 1800) == concentrated_rho(DiscreteGaussian(F(900)), 1)
