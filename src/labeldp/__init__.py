@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labeldp import errors, learn, testing
+    from labeldp import errors, features, learn, testing
     from labeldp.channels import (
         FiniteChannel,
         PriorRandomizedResponse,
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from labeldp.guarantee.ledger import Budget, Ledger
     from labeldp.guarantee.value import Estimate, Guarantee
     from labeldp.labels import LabelSpace, RawLabels
-    from labeldp.mechanisms import BagCounts, LabelHistogram
+    from labeldp.mechanisms import BagCounts, ClusterPriorResponse, LabelHistogram
     from labeldp.noise import DiscreteGaussian, DiscreteLaplace
     from labeldp.release import (
         BagRelease,
+        ClusterRelease,
         HistogramRelease,
         LabelService,
         Release,
@@ -47,6 +48,8 @@ _HOME = {
     "BagCounts": "mechanisms",
     "BagRelease": "release",
     "Budget": "guarantee.ledger",
+    "ClusterPriorResponse": "mechanisms",
+    "ClusterRelease": "release",
     "Curator": "curator",
     "DiscreteGaussian": "noise",
     "DiscreteLaplace": "noise",
@@ -75,13 +78,15 @@ _HOME = {
     "privatize": "curator",
     "read_release": "release",
 }
-_MODULES = ("channels", "coins", "curator", "errors", "guarantee", "learn", "mechanisms", "noise",
+_MODULES = ("channels", "coins", "curator", "errors", "features", "guarantee", "learn", "mechanisms", "noise",
             "release", "testing")  # fmt: skip
 
 __all__ = [
     "BagCounts",
     "BagRelease",
     "Budget",
+    "ClusterPriorResponse",
+    "ClusterRelease",
     "Curator",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -108,6 +113,7 @@ __all__ = [
     "VectorRelease",
     "best_channel",
     "errors",
+    "features",
     "learn",
     "privatize",
     "read_release",

@@ -53,6 +53,7 @@ MAKERS: dict[str, list[Callable[[], Any]]] = {
     "PriorRandomizedResponse": [
         lambda: ldp.PriorRandomizedResponse(SPACE, HALF, PRIORS[0]),
         lambda: ldp.PriorRandomizedResponse(SPACE, HALF, PRIORS),
+        lambda: ldp.PriorRandomizedResponse(SPACE, HALF, PRIORS, choose="information"),
     ],
     "ResampledResponse": [
         lambda: ldp.ResampledResponse(SPACE, LAWS[0], HALF),
@@ -61,6 +62,10 @@ MAKERS: dict[str, list[Callable[[], Any]]] = {
     "TableChannel": [
         lambda: ldp.TableChannel(SPACE, TABLE, HALF),
         lambda: ldp.ResampledResponse(SPACE, LAWS, HALF, groups=GROUPS).followed_by(ldp.RandomizedResponse(SPACE, 1)),
+    ],
+    "ClusterPriorResponse": [
+        lambda: ldp.ClusterPriorResponse(SPACE, HALF, GROUPS),
+        lambda: ldp.ClusterPriorResponse(SPACE, HALF, GROUPS, split=Fraction(1, 2), smooth=1.0, choose="information"),
     ],
     "LabelHistogram": [
         lambda: ldp.LabelHistogram(SPACE, HALF),
@@ -105,6 +110,10 @@ def seen(release: ldp.Release) -> dict[str, Any]:
     """All of a release that is not drawn."""
     manifest, table = manifest_of(release)
     drawn = {release.stamp.column, "value", *(f"count_{code}" for code in range(SPACE.size))}
+    if release.kind == "clusters":
+        # Counts are drawn, and so are the sets that are made of them: each row's, and which sizes they have.
+        drawn.add("channel_label_set")
+        del manifest["counts"], manifest["channel"]["tables"]
     public = {name: str(table.column(name).to_pylist()) for name in table.column_names if name not in drawn}
     return {"repr": repr(release), "manifest": manifest, "columns": table.column_names, "public": public}
 

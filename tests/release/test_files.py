@@ -57,6 +57,7 @@ def releases() -> dict[str, Any]:
         "a table": ldp.privatize(numbers, ldp.TableChannel(NUMBER, np.full((3, 3), 0.2) + np.eye(3) * 0.4)),
         "seeded": rows,
         "histogram": ldp.privatize(numbers, ldp.LabelHistogram(NUMBER, 1, groups=np.arange(40) % 3)),
+        "clusters": ldp.privatize(numbers, ldp.ClusterPriorResponse(NUMBER, 1, np.arange(40) % 3), ids=ids),
         "bags": BagRelease(
             NUMBER,
             np.arange(9).reshape(3, 3),

@@ -1,7 +1,9 @@
 """Releases: the frozen results that leave the owner, and their files."""
 
 from labeldp.release.base import Release, Stamp
+from labeldp.release.clusters import ClusterRelease
 from labeldp.release.files import FORMAT_VERSION, manifest_of, read_release
+from labeldp.release.laws import laws_of_counts
 from labeldp.release.rows import LabelledRelease, RowRelease, TableRelease
 from labeldp.release.seal import seal
 from labeldp.release.service import LabelService
@@ -10,6 +12,7 @@ from labeldp.release.statistics import BagRelease, CountRelease, HistogramReleas
 __all__ = [
     "FORMAT_VERSION",
     "BagRelease",
+    "ClusterRelease",
     "CountRelease",
     "HistogramRelease",
     "LabelService",
@@ -19,6 +22,7 @@ __all__ = [
     "Stamp",
     "TableRelease",
     "VectorRelease",
+    "laws_of_counts",
     "manifest_of",
     "read_release",
     "seal",

@@ -22,6 +22,7 @@ from labeldp.channels import restore_channel
 from labeldp.errors import EmptyInputError, ReleaseFileError
 from labeldp.release import promise
 from labeldp.release.base import Release, Stamp
+from labeldp.release.clusters import restore_clusters
 from labeldp.release.columns import content_digest, id_column, label_codes, row_parameters, type_name
 from labeldp.release.rows import RowRelease, TableRelease
 from labeldp.release.statistics import restore_counts, restore_vector
@@ -141,7 +142,7 @@ def _rebuilt(manifest: dict[str, Any], table: pa.Table, stamp: Stamp) -> Release
         return restore_counts(manifest, table, stamp)
     if manifest["kind"] == "vector":
         return restore_vector(manifest, table, stamp)
-    if manifest["kind"] not in ("rows", "table"):
+    if manifest["kind"] not in ("rows", "table", "clusters"):
         raise ReleaseFileError(f"{manifest['kind']!r} is no known kind of release.")
     channel = restore_channel(manifest["channel"], row_parameters(table))
     if channel.rows is not None and channel.rows != table.num_rows:
@@ -151,6 +152,8 @@ def _rebuilt(manifest: dict[str, Any], table: pa.Table, stamp: Stamp) -> Release
     ids = id_column(manifest["ids"], named)
     if manifest["kind"] == "rows":
         return RowRelease(codes, channel, stamp, ids)
+    if manifest["kind"] == "clusters":
+        return restore_clusters(manifest, table, codes, channel, stamp, ids)
     return TableRelease(codes, channel, table.select(manifest["features"]), stamp, ids)
 
 

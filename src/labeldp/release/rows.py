@@ -109,12 +109,15 @@ class LabelledRelease(Release):
         }, columns
 
     def _rows(self, places: NDArray[np.intp]) -> Self:
-        return replace(  # type: ignore[type-var]  # subclasses are dataclasses
-            self,
-            codes=self.codes[places],
-            channel=self.channel.take(places),
-            ids=None if self.ids is None else self.ids.take(places),
-        )
+        return replace(self, **self._parts_of(places))  # type: ignore[type-var]  # subclasses are dataclasses
+
+    @final
+    def _parts_of(self, places: NDArray[np.intp]) -> dict[str, Any]:
+        return {
+            "codes": self.codes[places],
+            "channel": self.channel.take(places),
+            "ids": None if self.ids is None else self.ids.take(places),
+        }
 
 
 @final
