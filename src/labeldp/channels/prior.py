@@ -48,7 +48,7 @@ def best_sets(labels: int, prior: object, epsilon: Fraction) -> tuple[LabelSets,
     table, shared = read_prior(labels, prior)
     growth = _growth(float(epsilon), table.dtype)
     search = _few_labels if labels <= _FEW else _many_labels
-    rows = max(1, _CELLS // 1 // labels if labels <= _FEW else _CELLS // labels * _SCANS)
+    rows = max(1, _CELLS // 2 // labels if labels <= _FEW else _CELLS // labels * _SCANS)
     parts = [search(table[start : start + rows], growth, start) for start in range(0, len(table), rows)]
     return LabelSets.of_parts(labels, parts), shared
 
