@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_X_y, column_or_1d
 
 import labeldp as ldp
 from labeldp.channels import identity_channel
@@ -39,3 +42,17 @@ def three_classes(rows: int, seed: int = 0) -> tuple[Any, Any]:
 def released(values: Any, channel: ldp.FiniteChannel, seed: int = 0) -> Any:
     """A release with fixed coins."""
     return ldp.privatize(values, channel, coins=ldp.SeededCoins(seed))
+
+
+def checked_release(X: Any, y: Any) -> RowRelease:
+    """Check features and labels as scikit-learn's own checks expect it, and release the labels as they are."""
+    check_X_y(X.tocsr() if issparse(X) else X, y, accept_sparse=True)
+    values = column_or_1d(np.array(y), warn=True)
+    check_classification_targets(values)
+    labels = np.unique(values).tolist()
+    if len(labels) < 2:
+        raise ValueError("a classifier needs more than one class")
+    # No label space declares floats.
+    declared = [int(label) if isinstance(label, float) else label for label in labels]
+    values = values.astype(int) if values.dtype.kind == "f" else values
+    return unnoised(values.tolist(), ldp.LabelSpace(declared))

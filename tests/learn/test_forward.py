@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -21,13 +21,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y, column_or_1d
 
 import labeldp as ldp
 from labeldp.errors import InputError, ShapeError
 from labeldp.learn import ForwardCorrected, as_evidence, score_forward_log_loss
-from tests.learn.helpers import SPACE, THREE, released, three_classes, two_classes, unnoised
+from tests.learn.helpers import SPACE, THREE, checked_release, released, three_classes, two_classes, unnoised
 
 
 def _best(X: Any, evidence: Any, C: float) -> float:
@@ -270,16 +268,7 @@ class _OnLabels(ForwardCorrected):  # type: ignore[misc]  # final for users; a t
     """Takes labels, as scikit-learn's own checks do, and hides nothing of them."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        check_X_y(X.tocsr() if issparse(X) else X, y, accept_sparse=True)
-        values = column_or_1d(np.array(y), warn=True)
-        check_classification_targets(values)
-        labels = np.unique(values).tolist()
-        if len(labels) < 2:
-            raise ValueError("a classifier needs more than one class")
-        # No label space declares floats.
-        declared = [int(label) if isinstance(label, float) else label for label in labels]
-        values = values.astype(int) if values.dtype.kind == "f" else values
-        return super().fit(X, unnoised(values.tolist(), ldp.LabelSpace(declared)), sample_weight)
+        return super().fit(X, checked_release(X, y), sample_weight)
 
 
 @parametrize_with_checks([_OnLabels()])

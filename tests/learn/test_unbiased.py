@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y, column_or_1d
 
 import labeldp as ldp
 from labeldp.errors import BiasWarning, InputError
 from labeldp.learn import UnbiasedLogisticRegression, as_evidence, debiased_log_loss, score_log_loss
 from labeldp.learn.unbiased import _objective
-from tests.learn.helpers import SPACE, THREE, released, three_classes, two_classes, unnoised
+from tests.learn.helpers import SPACE, THREE, checked_release, released, three_classes, two_classes, unnoised
 
 
 def test_the_gradient_is_that_of_the_objective() -> None:
@@ -145,16 +143,7 @@ class _OnLabels(UnbiasedLogisticRegression):  # type: ignore[misc]  # final for 
     """Takes labels, as scikit-learn's own checks do, and hides nothing of them."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        check_X_y(X.tocsr() if issparse(X) else X, y, accept_sparse=True)
-        values = column_or_1d(np.array(y), warn=True)
-        check_classification_targets(values)
-        labels = np.unique(values).tolist()
-        if len(labels) < 2:
-            raise ValueError("a classifier needs more than one class")
-        # No label space declares floats.
-        declared = [int(label) if isinstance(label, float) else label for label in labels]
-        values = values.astype(int) if values.dtype.kind == "f" else values
-        return super().fit(X, unnoised(values.tolist(), ldp.LabelSpace(declared)), sample_weight)
+        return super().fit(X, checked_release(X, y), sample_weight)
 
 
 @parametrize_with_checks([_OnLabels()])
