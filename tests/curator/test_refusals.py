@@ -129,6 +129,7 @@ def test_no_mechanism_takes_a_bad_epsilon(name: str, epsilon: Any, owner: Owner)
         "PriorRandomizedResponse": lambda: ldp.PriorRandomizedResponse(SPACE, epsilon, PRIORS),
         "ResampledResponse": lambda: ldp.ResampledResponse(SPACE, LAWS, epsilon, groups=GROUPS),
         "TableChannel": lambda: ldp.TableChannel(SPACE, TABLE, epsilon),
+        "ClusterPriorResponse": lambda: ldp.ClusterPriorResponse(SPACE, epsilon, GROUPS),
     }
     make = makers()[name][0]
     kind = type(make())

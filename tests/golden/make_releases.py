@@ -99,6 +99,7 @@ def releases() -> dict[str, Release]:
             coins=ldp.KeyedCoins(KEY),
             bags=GROUPS,
         ),
+        "clusters": keyed(NUMBERS, ldp.ClusterPriorResponse(NUMBER, 2, GROUPS, choose="information"), INTEGERS),
         "vector": ldp.VectorRelease(
             NUMBER,
             np.arange(6).reshape(3, 2) - 2,
@@ -136,6 +137,9 @@ def said(release: Release) -> dict[str, Any]:
         facts["likelihood"] = release.channel.likelihood(release.codes).tolist()
     elif isinstance(release, CountRelease):
         facts |= {"sizes": release.sizes.tolist(), "paired": release.paired, "noise": release.noise.to_json()}
+    if isinstance(release, ldp.ClusterRelease):
+        facts |= {"counts": release.counts.tolist(), "groups": release.groups.tolist()}
+        facts["labels cost"] = str(release.response_epsilon)
     if isinstance(release, ldp.BagRelease):
         facts["bags"] = release.bags.tolist()
     if isinstance(release, ldp.VectorRelease):

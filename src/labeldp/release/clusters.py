@@ -53,6 +53,9 @@ class ClusterRelease(LabelledRelease):
     def __post_init__(self) -> None:
         if len(self.groups) != len(self.codes) or self.counts.shape != (len(self.sizes), self.channel.space.size):
             raise ShapeError("Expected a cluster for every row, and counts of every label for every cluster.")
+        if self.space.size == 2 and not np.array_equal(self.counts.sum(axis=1), self.sizes):
+            # Then two counts would carry noise, and cost twice what is held.
+            raise ShapeError("Expected the two counts of a cluster to sum to its size: only one of them was released.")
         if len(self.groups) and not 0 <= int(self.groups.min()) <= int(self.groups.max()) < len(self.sizes):
             raise ShapeError(f"Expected clusters 0 .. {len(self.sizes) - 1}.")
 
