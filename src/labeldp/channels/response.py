@@ -25,7 +25,7 @@ from labeldp.channels.mixture import MixtureChannel
 from labeldp.channels.prior import best_sets
 from labeldp.channels.sets import LabelSets
 from labeldp.channels.threshold import other_weight, response_weights
-from labeldp.errors import EpsilonError, LawError, PriorError, ShapeError
+from labeldp.errors import EpsilonError, LawError, PriorError, ShapeError, SpaceMismatchError
 from labeldp.exact import exact, exact_up, log_up, positive_epsilon
 from labeldp.guarantee.value import FiniteLoss, Loss
 from labeldp.labels import LabelSpace
@@ -355,6 +355,9 @@ class PriorRandomizedResponse(SetResponse):
         asked = positive_epsilon(epsilon)
         if choose not in ("correct", "information"):
             raise PriorError(f"Expected choose to be 'correct' or 'information', got {choose!r}.", choose=choose)
+        declared = getattr(prior, "space", None)
+        if isinstance(declared, LabelSpace) and declared != space:
+            raise SpaceMismatchError(f"Expected a prior on {space}, got one on {declared}.", expected=space)
         search = best_sets if choose == "correct" else informative_sets
         sets, shared = search(space.size, prior, asked)
         self._fix_sets(space, sets, _tables_for(np.unique(sets.sizes), asked), shared=shared)

@@ -17,6 +17,7 @@ from labeldp.learn.bags import bag_size, make_bags
 from labeldp.learn.evidence import BagEvidence, Evidence, JointEvidence, RowEvidence, posterior
 from labeldp.learn.forward import ForwardCorrected
 from labeldp.learn.gate import as_evidence
+from labeldp.learn.priors import Prior, cluster_prior, given_prior, model_prior, uniform_prior
 from labeldp.learn.score import (
     ConfusionScore,
     Score,
@@ -37,18 +38,23 @@ __all__ = [
     "Evidence",
     "ForwardCorrected",
     "JointEvidence",
+    "Prior",
     "RowEvidence",
     "Score",
     "UnbiasedLogisticRegression",
     "as_evidence",
     "bag_size",
+    "cluster_prior",
     "debiased_accuracy",
     "debiased_confusion",
     "debiased_log_loss",
     "forward_log_loss",
+    "given_prior",
     "make_bags",
+    "model_prior",
     "posterior",
     "score_accuracy",
     "score_forward_log_loss",
     "score_log_loss",
+    "uniform_prior",
 ]
