@@ -31,9 +31,10 @@ from labeldp.guarantee.ledger import Budget, Entry, Ledger, Request
 from labeldp.guarantee.value import Estimate, Guarantee
 from labeldp.ids import RowIds, same_length
 from labeldp.labels import LabelSpace, RawLabels, owner_codes
+from labeldp.mechanisms import BagCounts
 from labeldp.plan import CoinAccess, Mechanism, Plan, PublicData
 from labeldp.prf import PUBLIC_KEY, RowDigest
-from labeldp.release import LabelledRelease, Release, Stamp, read_release, seal
+from labeldp.release import BagRelease, LabelledRelease, Release, Stamp, read_release, seal
 from labeldp.release.base import library_version
 from labeldp.release.columns import PARAMETER
 
@@ -154,17 +155,26 @@ class Curator:
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
 
+    def count(self, bags: object, epsilon: object, delta: object = 0) -> BagRelease:
+        """Release the noisy label counts of bags: ``BagCounts``, for bags that are named only now."""
+        released = self._release(BagCounts(self.space, epsilon, delta), None, _as_long(bags, len(self), "bags"))
+        assert isinstance(released, BagRelease)  # noqa: S101  # what BagCounts makes
+        return released
+
     def release(self, mechanism: Mechanism, *, rows: object = None) -> Release:
         """Plan on public data, charge, draw, store, and return the release.
 
         ``rows`` restricts it to some rows (positions or a mask); they must be chosen without the labels.
         """
+        return self._release(mechanism, rows, self._bags)
+
+    def _release(self, mechanism: Mechanism, rows: object, bags: object) -> Release:
         places = self._places(rows)
         public = PublicData(
             self.space,
             self._ids if places is None else self._ids.take(places),
             _part(self._features, places),
-            _part(self._bags, places),
+            _part(bags, places),
         )
         plan = _planned(mechanism, public)
         request = self._request_digest(public, plan, places)

@@ -18,6 +18,7 @@ from labeldp.learn.evidence import BagEvidence, Evidence, JointEvidence, RowEvid
 from labeldp.learn.forward import ForwardCorrected
 from labeldp.learn.gate import as_evidence
 from labeldp.learn.priors import Prior, cluster_prior, given_prior, model_prior, uniform_prior
+from labeldp.learn.recipes import CountsThenLabels, Recipe, recommend
 from labeldp.learn.score import (
     ConfusionScore,
     Score,
@@ -35,10 +36,12 @@ __all__ = [
     "BagClassifier",
     "BagEvidence",
     "ConfusionScore",
+    "CountsThenLabels",
     "Evidence",
     "ForwardCorrected",
     "JointEvidence",
     "Prior",
+    "Recipe",
     "RowEvidence",
     "Score",
     "UnbiasedLogisticRegression",
@@ -53,6 +56,7 @@ __all__ = [
     "make_bags",
     "model_prior",
     "posterior",
+    "recommend",
     "score_accuracy",
     "score_forward_log_loss",
     "score_log_loss",

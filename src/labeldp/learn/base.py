@@ -55,6 +55,11 @@ class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.classes_ = space.decode(np.arange(space.size))
 
 
+def is_whole(value: object) -> bool:
+    """Whether a parameter is an integer, and no truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def row_weights(sample_weight: Any, rows: int) -> Floats:
     """Read sample weights, one a row."""
     if sample_weight is None:

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.errors import InputError
-from labeldp.learn.base import LabelClassifier, row_weights
+from labeldp.learn.base import LabelClassifier, is_whole, row_weights
 from labeldp.learn.evidence import Evidence, RowEvidence, posterior
 from labeldp.learn.gate import as_evidence, rows_of, take_rows
 from labeldp.learn.score import aligned
@@ -171,8 +171,8 @@ class ForwardCorrected(MetaEstimatorMixin, LabelClassifier):
             )
         for name, least in (("max_iter", 1), ("imputations", 1), ("cv", 2)):
             value = getattr(self, name)
-            others = value is None or (name == "cv" and not isinstance(value, float | str) and not _is_whole(value))
-            if not others and not (_is_whole(value) and value >= least):
+            others = value is None or (name == "cv" and not isinstance(value, float | str) and not is_whole(value))
+            if not others and not (is_whole(value) and value >= least):
                 raise InputError(f"Expected {name} to be an integer from {least} upwards, got {value!r}.")
         if not self.tol >= 0:
             raise InputError(f"Expected tol >= 0, got {self.tol!r}.")
@@ -201,7 +201,7 @@ class ForwardCorrected(MetaEstimatorMixin, LabelClassifier):
         if self.cv is None:
             return _probabilities(model, X, beliefs.shape[1])
         chances = np.empty(beliefs.shape)
-        shuffled = KFold(self.cv, shuffle=True, random_state=random.randint(2**31)) if _is_whole(self.cv) else self.cv
+        shuffled = KFold(self.cv, shuffle=True, random_state=random.randint(2**31)) if is_whole(self.cv) else self.cv
         for train, test in check_cv(shuffled).split(beliefs):
             part = self._fitted(take_rows(X, train), beliefs[train], weight[train], None, random)
             chances[test] = _probabilities(part, take_rows(X, test), beliefs.shape[1])
@@ -211,10 +211,6 @@ class ForwardCorrected(MetaEstimatorMixin, LabelClassifier):
         # Over two steps: after a long stride a plain one gains little.
         found = self.log_likelihood_
         return len(found) > 2 and found[-1] - found[-3] < 2 * slack * self.tol
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _probabilities(model: Any, X: Any, size: int) -> Floats:

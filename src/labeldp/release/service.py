@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from labeldp.labels import LabelSpace
     from labeldp.plan import Mechanism
     from labeldp.release.base import Release
+    from labeldp.release.statistics import BagRelease
 
 
 @runtime_checkable
@@ -26,3 +27,6 @@ class LabelService(Protocol):
 
     def release(self, mechanism: Mechanism, *, rows: object = None) -> Release:
         """Release through a mechanism, for all rows or for those at some positions; charged before it is drawn."""
+
+    def count(self, bags: object, epsilon: object, delta: object = 0) -> BagRelease:
+        """Release the noisy label counts of bags, one number a row, that were formed without the labels."""
