@@ -250,21 +250,23 @@ def _starts(rows: int, labels: int) -> NDArray[np.intp]:
 def _whole_rows(block: NDArray[Any], top: NDArray[Any], growth: float) -> Part:
     labels = block.shape[1]
     kind = block.dtype.type
-    ones = np.ones(labels, kind)
+    ones, counted = np.ones(labels, kind), np.ones(labels, code_type(labels + 1))
     sizes, bits = [], []
     rows = max(1, _CELLS // labels)
     for first in range(0, len(block), rows):
         part, most = block[first : first + rows], top[first : first + rows]
-        tau = most / kind(growth)
+        # All labels together bound tau* from below as any set does.
+        tau = np.maximum(most / kind(growth), part @ ones / kind(growth - 1.0 + labels))
         size = np.full(len(part), -1)
+        larger = np.empty_like(part)
         for _ in range(_MAX_STEPS):
             above = part > tau[:, None]
-            before, size = size, np.count_nonzero(above, axis=1)
+            before, size = size, above.view(np.uint8) @ counted
             if np.array_equal(size, before):
                 break
-            excess = np.maximum(part - tau[:, None], 0) @ ones
             count = size.astype(kind)
-            np.maximum(tau, (excess + count * tau) / (kind(growth - 1.0) + count), out=tau)
+            total = np.maximum(part, tau[:, None], out=larger) @ ones - (kind(labels) - count) * tau
+            np.maximum(tau, total / (kind(growth - 1.0) + count), out=tau)
         if (size == 0).any():
             above |= (size == 0)[:, None] & (part >= most[:, None])
             size = np.count_nonzero(above, axis=1)
