@@ -220,7 +220,8 @@ def _scan(block: NDArray[Any], growth: float, start: int) -> tuple[NDArray[Any],
     ones = np.ones(labels, block.dtype)
     tops, found, number = [], _Candidates(), 0
     for first in range(0, len(block), rows):
-        part = np.asarray(block[first : first + rows])
+        # In one layout, so that rounding does not depend on that of the table.
+        part = np.ascontiguousarray(block[first : first + rows])
         with np.errstate(over="ignore", invalid="ignore"):
             sums = part @ ones
         check_rows(part, sums, float(part.min()), start + first)
@@ -254,7 +255,7 @@ def _whole_rows(block: NDArray[Any], top: NDArray[Any], growth: float) -> Part:
     sizes, bits = [], []
     rows = max(1, _CELLS // labels)
     for first in range(0, len(block), rows):
-        part, most = block[first : first + rows], top[first : first + rows]
+        part, most = np.ascontiguousarray(block[first : first + rows]), top[first : first + rows]
         # All labels together bound tau* from below as any set does.
         tau = np.maximum(most / kind(growth), part @ ones / kind(growth - 1.0 + labels))
         size = np.full(len(part), -1)
