@@ -17,6 +17,3 @@ def torch_module() -> Any:
             "install torch from its CPU index first), or use estimator='logistic' or a classifier of scikit-learn."
         ) from None
     return torch
-
-
-Tensor = "_torch.Tensor"
