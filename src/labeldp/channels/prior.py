@@ -41,6 +41,7 @@ _LOOSE: Final = 0.04
 #: Below this share of unfinished rows it pays to gather them.
 _SPARSE: Final = 0.3
 _MAX_STEPS: Final = 100
+_SHIFTS: Final = np.arange(8, dtype=np.uint8)
 
 
 def best_sets(labels: int, prior: object, epsilon: Fraction) -> tuple[LabelSets, bool]:
@@ -130,8 +131,10 @@ def _few_labels(block: NDArray[Any], growth: float, start: int) -> Part:
         else:
             members, sizes = above, _count(above)
     bits = np.zeros((-(-len(columns) // 8), columns.shape[1]), np.uint8)
+    moved = np.empty(columns.shape[1], np.uint8)
     for label, row in enumerate(members.view(np.uint8)):
-        bits[label // 8] |= row << np.uint8(label % 8)
+        byte = bits[label // 8]
+        np.bitwise_or(byte, np.left_shift(row, _SHIFTS[label % 8], out=moved), out=byte)
     return sizes, np.ascontiguousarray(bits.T), True
 
 
@@ -148,7 +151,7 @@ def _climbed(columns: NDArray[Any], top: NDArray[Any], tau: NDArray[Any], growth
         tau = np.maximum(tau, total / (slope + size))
         np.greater(columns, tau, out=above)
         before, size = size, _count(above)
-        if np.array_equal(size, before):
+        if bool((size == before).all()):
             break
     if not size.all():
         # Rounding lifted tau to the largest entry itself: the largest entries are the set.
