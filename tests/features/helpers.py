@@ -22,6 +22,10 @@ from labeldp.features import (
     UmapEmbedding,
 )
 
+if find_spec("torch") is not None:
+    import torch
+
+    torch.set_num_threads(1)  # tests run side by side already
 needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch is an extra; what is said without it is tested in test_extras.py"
 )
