@@ -567,7 +567,7 @@ def test_a_locked_ledger_is_refused_after_its_time(tmp_path: Path) -> None:
         ]
         for attempt in attempts:
             start = time.monotonic()
-            with pytest.raises(errors.LedgerLockedError, match=r"for 0\.2 seconds\. Nothing was charged; try again"):
+            with pytest.raises(errors.LedgerLockedError, match=r"for 0\.2 seconds\. Nothing was written; try again"):
                 attempt()
             assert 0.1 < time.monotonic() - start < 20
 

@@ -27,7 +27,7 @@ def explained(name: str, timeout: float) -> Iterator[None]:
             raise LedgerCorruptError(f"{name} holds values that cannot be read.") from None
         if code in _BUSY:
             raise LedgerLockedError(
-                f"Another process has held {name} for {timeout:g} seconds. Nothing was charged; try again."
+                f"Another process has held {name} for {timeout:g} seconds. Nothing was written; try again."
             ) from error
         if code in _UNWRITABLE:
             raise LedgerReadOnlyError(f"{name} or its folder cannot be written: {error}.") from error
