@@ -26,6 +26,9 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq
 export PYTHONUTF8 := 1
 export PIP_NO_INPUT := 1
 
+# Tests run in as many processes as there are cores: threads of their own would only wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
 .PHONY: help demo test test-long pytest bench experiments lint docs wheel-test clean
 
 help:
@@ -75,10 +78,10 @@ demo: .venv/.base
 test: pytest wheel-test lint
 
 pytest: .venv/.stamp
-	@$(PY) -m pytest -n $(WORKERS) -m 'not long' --doctest-modules tests src/labeldp $(ARGS)
+	@$(ONE_THREAD) $(PY) -m pytest -n $(WORKERS) -m 'not long' --doctest-modules tests src/labeldp $(ARGS)
 
 test-long: .venv/.stamp
-	@LABELDP_LONG=1 $(PY) -m pytest -n $(WORKERS) --doctest-modules tests src/labeldp $(ARGS)
+	@$(ONE_THREAD) LABELDP_LONG=1 $(PY) -m pytest -n $(WORKERS) --doctest-modules tests src/labeldp $(ARGS)
 
 lint: .venv/.stamp
 	@.venv/bin/ruff check .
