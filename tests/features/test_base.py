@@ -114,6 +114,19 @@ def test_what_is_no_table_of_numbers_is_refused(X: Any, error: type[Exception], 
         Standardize().fit(X)
 
 
+def test_a_second_fit_forgets_the_first() -> None:
+    """Names and places of rows that a stage learned before do not outlive another fit."""
+    frame = pd.DataFrame(numbers(), columns=list("abcde"))
+    stage = SpectralEmbedding(2).fit(frame).fit(numbers()[:, :3])
+
+    assert not hasattr(stage, "feature_names_in_")
+    assert (60, 2) == stage.transform(frame[["b", "a", "c"]]).shape
+    with pytest.raises(InputError, match="at least 4 rows"):
+        stage.fit(numbers(3))
+    with pytest.raises(NotFittedError):
+        stage.transform(numbers(3))
+
+
 def test_sparse_tables_are_refused_where_they_would_not_stay_sparse() -> None:
     """A stage for dense tables does not make a sparse one dense behind its owner's back."""
     from scipy.sparse import csr_array

@@ -134,6 +134,7 @@ def test_equal_content_has_an_equal_digest() -> None:
         X,
         tiny,
         X.astype(np.float32),
+        X.view(np.int64),
         X.T,
         X.ravel(),
         X[:-1],
