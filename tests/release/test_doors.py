@@ -230,8 +230,10 @@ def test_what_csv_cannot_hold_is_refused_when_it_is_written(kind: str, tmp_path:
 
 
 def test_every_kind_of_release_has_its_door() -> None:
-    """The five public kinds are all made here, and are all releases."""
-    kinds = {ldp.RowRelease, ldp.TableRelease, ldp.HistogramRelease, ldp.BagRelease, ldp.VectorRelease}
+    """All public kinds are made here, and are all releases."""
+    kinds = {
+        ldp.RowRelease, ldp.TableRelease, ldp.ClusterRelease, ldp.HistogramRelease, ldp.BagRelease, ldp.VectorRelease,
+    }  # fmt: skip
 
     assert kinds == {type(release) for release in MADE.values()}
     assert all(isinstance(release, Release) for release in MADE.values())

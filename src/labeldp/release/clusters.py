@@ -51,6 +51,9 @@ class ClusterRelease(LabelledRelease):
     ids: RowIds | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        for array in (self.groups, self.counts, self.sizes):
+            array.flags.writeable = False
         if len(self.groups) != len(self.codes) or self.counts.shape != (len(self.sizes), self.channel.space.size):
             raise ShapeError("Expected a cluster for every row, and counts of every label for every cluster.")
         if self.space.size == 2 and not np.array_equal(self.counts.sum(axis=1), self.sizes):
