@@ -47,6 +47,13 @@ def test_a_heavy_tail_goes_through_the_logarithm() -> None:
     assert "member" in stage.get_feature_names_out()
 
 
+def test_what_lies_between_zero_and_one_is_not_logged() -> None:
+    """Rare truth values and small shares are skewed too, but a logarithm would change nothing but their name."""
+    stage = TableFeatures().fit(pl.DataFrame({"rare": [True] * 3 + [False] * 97, "share": [0.9] * 3 + [0.0] * 97}))
+
+    assert ["rare", "share"] == stage.get_feature_names_out().tolist()
+
+
 def test_categories_have_columns_and_the_rare_ones_share_one() -> None:
     """Frequent categories, rare ones, unknown ones and missing ones are told apart; each row has one of them."""
     stage = TableFeatures(rare=5).fit(pl.DataFrame(mixed()))
