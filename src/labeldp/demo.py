@@ -154,16 +154,15 @@ def scored(learner: str, epsilon: float | None, model: Any, data: Data) -> Score
 
 def run(data: Data, *, say: Callable[[Any], None]) -> list[Score]:
     """Release at each epsilon, train every learner, and return the scores."""
-    from rich.progress import Progress
+    from labeldp.progress import progress
 
     scores = [scored("without privacy", None, _model().fit(data.train, data.labels), data)]
-    with Progress(transient=True) as progress:
-        task = progress.add_task("Releasing and learning", total=len(EPSILONS) * len(LEARNERS))
+    with progress("Releasing and learning", len(EPSILONS) * len(LEARNERS), shown=True) as advance:
         for epsilon in EPSILONS:
             release = ldp.privatize(data.labels, ldp.RandomizedResponse(data.space, epsilon=epsilon))
             for name, fit in LEARNERS.items():
                 scores.append(scored(name, epsilon, fit(data, release), data))
-                progress.advance(task)
+                advance()
             if epsilon == 1.0:
                 promise = release.guarantee.describe()
     say(f"\nWhat a release at epsilon = 1 promises: {promise}\n")

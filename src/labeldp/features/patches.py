@@ -10,7 +10,7 @@ from labeldp.errors import InputError
 from labeldp.features.base import PublicStage
 from labeldp.features.inputs import as_images, as_pixels, at_least, one_of, whole
 from labeldp.features.linear import principal, project
-from labeldp.features.progress import progress
+from labeldp.progress import progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

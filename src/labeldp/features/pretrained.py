@@ -13,7 +13,7 @@ from labeldp.features.base import PublicStage
 from labeldp.features.efficientnet import WIDTH, EfficientNetLite0
 from labeldp.features.extras import needed
 from labeldp.features.inputs import as_images, as_pixels, whole
-from labeldp.features.progress import progress
+from labeldp.progress import progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -16,6 +15,7 @@ from labeldp.errors import InputError, ShapeError
 from labeldp.learn.base import LabelClassifier
 from labeldp.learn.forward import ForwardCorrected
 from labeldp.learn.gate import as_evidence, rows_of
+from labeldp.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,12 +149,19 @@ class BagClassifier(LabelClassifier):
         epochs = self.epochs or self._usual_epochs(evidence)
         random = check_random_state(self.random_state)
         self.networks_, self.losses_ = [], []
-        with _progress(self.members * epochs, shown=self.verbose) as advance:
+        with progress("Training", self.members * epochs, shown=self.verbose) as advance:
             for _ in range(self.members):
                 recipe = Recipe(epochs, self.rate, self.decay, self.batch, seed=int(random.randint(2**31)))
                 # The start of a network is drawn under its own seed too.
                 network = _made(self.estimator, mlp, table.shape[1], len(self.classes_), self, recipe.seed)
-                trained = train(network, table, evidence, recipe, targets=targets, tell=advance)
+                trained = train(
+                    network,
+                    table,
+                    evidence,
+                    recipe,
+                    targets=targets,
+                    tell=lambda _epoch, loss: advance(note=f"loss {loss:.5f}"),
+                )
                 self.networks_.append(trained)
                 self.losses_.append(trained.losses)
 
@@ -181,9 +188,3 @@ def _made(estimator: Any, mlp: Any, inputs: int, classes: int, owner: BagClassif
         if estimator == "mlp":
             return mlp(inputs, classes, tuple(owner.hidden), owner.dropout)
         return estimator(inputs, classes)
-
-
-def _progress(steps: int, *, shown: bool) -> Any:
-    from labeldp.learn.progress import Bar
-
-    return Bar("training", steps) if shown else nullcontext(lambda _step, _loss: None)

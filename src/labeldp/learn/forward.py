@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -21,6 +20,7 @@ from labeldp.learn.base import LabelClassifier, is_whole, row_weights
 from labeldp.learn.evidence import Evidence, RowEvidence, posterior
 from labeldp.learn.gate import as_evidence, rows_of, take_rows
 from labeldp.learn.score import aligned
+from labeldp.progress import progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,12 +114,12 @@ class ForwardCorrected(MetaEstimatorMixin, LabelClassifier):
         before = _first_guess(evidence, self._chances(start, X, first, weight, random))
         beliefs = posterior(evidence, before)
         model: Any = None
-        with _progress(self.max_iter, shown=self.verbose) as advance:
+        with progress("EM", self.max_iter, shown=self.verbose) as advance:
             while len(self.log_likelihood_) < self.max_iter and not self._settled():
                 model = self._fitted(X, beliefs, weight, model, random)
                 chances = self._chances(model, X, beliefs, weight, random)
                 self.log_likelihood_.append(_log_likelihood(evidence, chances, weight))
-                advance(len(self.log_likelihood_), self.log_likelihood_[-1])
+                advance(note=f"log-likelihood {self.log_likelihood_[-1]:.5f}")
                 beliefs = posterior(evidence, _look_ahead(evidence, before, chances, weight))
                 before = chances
         self.n_iter_ = len(self.log_likelihood_)
@@ -315,9 +315,3 @@ def _copy_features(owner: Any, model: Any) -> None:
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(model, name):
             setattr(owner, name, getattr(model, name))
-
-
-def _progress(steps: int, *, shown: bool) -> Any:
-    from labeldp.learn.progress import Bar
-
-    return Bar("EM, log-likelihood", steps) if shown else nullcontext(lambda _step, _reached: None)
