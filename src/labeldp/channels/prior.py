@@ -41,6 +41,8 @@ _LOOSE: Final = 0.04
 #: Below this share of unfinished rows it pays to gather them.
 _SPARSE: Final = 0.3
 _MAX_STEPS: Final = 100
+#: Candidates a row from which looking rows up is faster than dividing.
+_SEVERAL: Final = 8
 _SHIFTS: Final = np.arange(8, dtype=np.uint8)
 
 
@@ -124,12 +126,11 @@ def _few_labels(block: NDArray[Any], growth: float, start: int) -> Part:
     left = np.flatnonzero(sizes != 1)
     if len(left):
         few = len(left) < _SPARSE * len(sizes)
-        rest, most, start_tau = (columns[:, left], top[left], tau[left]) if few else (columns, top, tau)
-        above = _climbed(rest, most, start_tau, growth)
         if few:
-            members[:, left], sizes[left] = above, _count(above)
+            above, size = _climbed(columns[:, left], top[left], tau[left], growth, members[:, left], sizes[left])
+            members[:, left], sizes[left] = above, size
         else:
-            members, sizes = above, _count(above)
+            members, sizes = _climbed(columns, top, tau, growth, members, sizes)
     bits = np.zeros((-(-len(columns) // 8), columns.shape[1]), np.uint8)
     moved = np.empty(columns.shape[1], np.uint8)
     for label, row in enumerate(members.view(np.uint8)):
@@ -138,12 +139,17 @@ def _few_labels(block: NDArray[Any], growth: float, start: int) -> Part:
     return sizes, np.ascontiguousarray(bits.T), True
 
 
-def _climbed(columns: NDArray[Any], top: NDArray[Any], tau: NDArray[Any], growth: float) -> NDArray[np.bool_]:
-    """Climb to the root on all rows at once, and return the sets."""
+def _climbed(
+    columns: NDArray[Any],
+    top: NDArray[Any],
+    tau: NDArray[Any],
+    growth: float,
+    above: NDArray[np.bool_],
+    size: NDArray[np.uint8],
+) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Climb to the root on all rows at once, from the sets above ``tau``; return the sets and their sizes."""
     slope = columns.dtype.type(growth - 1.0)
     labels = columns.dtype.type(len(columns))
-    above = columns > tau
-    size = _count(above)
     larger = np.empty_like(columns)
     for _ in range(_MAX_STEPS):
         # What lies above tau, without another pass over the columns to subtract it.
@@ -156,7 +162,8 @@ def _climbed(columns: NDArray[Any], top: NDArray[Any], tau: NDArray[Any], growth
     if not size.all():
         # Rounding lifted tau to the largest entry itself: the largest entries are the set.
         above |= (size == 0) & (columns >= top)
-    return above
+        size = _count(above)
+    return above, size
 
 
 def _count(members: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -173,7 +180,7 @@ def _many_labels(block: NDArray[Any], growth: float, start: int) -> Part:
         return _whole_rows(np.asarray(block), top, growth)
     values = np.concatenate(found.values).astype(np.float64)
     places = np.concatenate(found.places)
-    owned = np.bincount(places // labels, minlength=len(block))
+    owned = _counts_by_row(places, len(block), labels)
     member = np.ones(len(places), bool)
     # What is still open: candidates (by place in the list), and of their rows the counts, largest entries and taus.
     at, counts, most, tau = None, owned, top.astype(np.float64), top.astype(np.float64) / growth
@@ -200,6 +207,13 @@ def _many_labels(block: NDArray[Any], growth: float, start: int) -> Part:
     sizes = _count_by_row(member, owned)
     members = found_places - np.repeat(np.arange(len(block)) * labels, sizes)
     return sizes.astype(code_type(labels + 1)), members.astype(code_type(labels)), False
+
+
+def _counts_by_row(places: NDArray[np.intp], rows: int, labels: int) -> NDArray[np.intp]:
+    """Count each row's places, which ascend: few are divided, among many each row's first one is looked up."""
+    if len(places) < _SEVERAL * rows:
+        return np.bincount(places // labels, minlength=rows)
+    return np.diff(np.searchsorted(places, np.arange(rows) * labels), append=len(places))
 
 
 def _count_by_row(above: NDArray[np.bool_], counts: NDArray[np.intp]) -> NDArray[np.intp]:
