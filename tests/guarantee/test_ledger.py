@@ -1221,6 +1221,34 @@ def test_a_publication_that_died_before_the_name_is_finished(path: Path, monkeyp
     assert [found] == list(found.parent.iterdir())
 
 
+def test_lost_drafts_are_cleared_away_and_recorded_ones_are_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draft of a day ago that nobody recorded goes with the next publication; the only copy of a release stays."""
+    ledger = opened(1, path=path)
+    lost, kept, other = (ledger.charge(ask(name, pure("1/4"))) for name in "xyz")
+    original = Path.rename
+
+    def dies(self: Path, target: Path) -> Path:
+        if self.suffix == ".draft":
+            raise KeyboardInterrupt
+        return original(self, target)
+
+    monkeypatch.setattr(Path, "rename", dies)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.publish(kept, lambda file: file.write_text("kept"))
+    monkeypatch.undo()
+    folder = path.with_name(path.name + ".releases")
+    unrecorded = folder / f".{lost.release_id}.{'0' * 64}.draft"
+    unrecorded.write_text("another draw")
+    for file in folder.iterdir():
+        os.utime(file, (0, 0))
+    ledger.publish(other, lambda file: file.write_text("other"))
+
+    assert not unrecorded.exists()
+    found = ledger.published(kept)
+    assert found is not None
+    assert "kept" == found.read_text()
+
+
 def test_files_that_the_ledger_did_not_publish_are_refused(path: Path) -> None:
     """A planted file, an altered one, and releases that an older copy of the ledger does not know."""
     ledger = opened(1, path=path)

@@ -447,7 +447,7 @@ class Ledger:
         self._check_entry(entry)
         if self._recorded(entry) is None:
             self._refuse_unrecorded(place, entry)
-        digest = place.draft(entry.release_id, write)
+        digest = place.draft(entry.release_id, write, self._replay.published)
         with self._transaction(write=True) as chain:
             known = self._replay.published.get(entry.release_id)
             if known is None:

@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NoReturn, final
@@ -136,14 +136,17 @@ class Place:
         """Return the ids of the releases whose files lie here."""
         return {path.stem for path in self._releases.glob("*.parquet")}
 
-    def draft(self, release_id: str, write: Callable[[Path], object]) -> bytes:
-        """Write a release that is not published yet, and return its digest; ``write`` writes a temporary file."""
+    def draft(self, release_id: str, write: Callable[[Path], object], recorded: Collection[str]) -> bytes:
+        """Write a release that is not published yet, and return its digest; ``write`` writes a temporary file.
+
+        What dead processes left is removed, but not a draft of the ``recorded`` releases, which may be the only copy.
+        """
         folder = self._releases
         with _writing(folder):
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
                 _sync(folder.parent)
-            _remove_stale(folder)
+            _remove_stale(folder, recorded)
         temporary = folder / f".{release_id}.{secrets.token_hex(8)}.tmp"
         try:
             write(temporary)
@@ -214,9 +217,11 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _remove_stale(folder: Path) -> None:
+def _remove_stale(folder: Path, recorded: Collection[str]) -> None:
     old = time.time() - _DAY
-    for path in folder.glob(".*.tmp"):
+    # A lost draft is another draw of labels that were paid for once: it must not lie beside the one that was published.
+    drafts = [path for path in folder.glob(".*.draft") if path.name.split(".")[1] not in recorded]
+    for path in [*folder.glob(".*.tmp"), *drafts]:
         # Its owner may be removing it at this moment.
         with suppress(FileNotFoundError):
             if path.stat().st_mtime < old:
