@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 
-from labeldp.errors import EpsilonError, InputError, ShapeError, SpaceMismatchError
+from labeldp.errors import EpsilonError, InputError, ShapeError
 from labeldp.exact import delta_in_range, positive_epsilon
 from labeldp.mechanisms.counting import Counted, group_numbers, plan_counts
 from labeldp.noise import gaussian_counts, laplace_counts
@@ -64,10 +64,6 @@ class BagCounts:
 
     def plan(self, public: PublicData) -> Plan:
         """Settle bags, sizes, noise and guarantee."""
-        if public.space != self.space:
-            raise SpaceMismatchError(
-                f"Expected labels of {self.space}, got labels of {public.space}.", expected=self.space
-            )
         if public.bags is None:
             raise InputError("Expected bags, one number a row: pass bags= to privatize or to the Curator.")
         bags = group_numbers(public.bags, "bag")

@@ -10,7 +10,7 @@ import numpy as np
 
 from labeldp.channels import FiniteChannel, PriorRandomizedResponse
 from labeldp.channels.base import draw_rows
-from labeldp.errors import EpsilonError, SpaceMismatchError
+from labeldp.errors import EpsilonError
 from labeldp.exact import exact, positive_epsilon, to_text
 from labeldp.guarantee.value import Guarantee, PureLoss
 from labeldp.mechanisms.counting import Counted, group_numbers, plan_counts
@@ -92,10 +92,6 @@ class ClusterPriorResponse:
 
     def plan(self, public: PublicData) -> Plan:
         """Settle sizes, noise and guarantee: the second stage costs the same whatever the first one says."""
-        if public.space != self.space:
-            raise SpaceMismatchError(
-                f"Expected labels of {self.space}, got labels of {public.space}.", expected=self.space
-            )
         kept: list[Counted] = []
         counts = plan_counts("cluster prior", self.space, self.noise, self.clusters, public, _remember(kept))
         stage = Guarantee(PureLoss(self.response_epsilon), counts.guarantee.neighbour, counts.guarantee.trust)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from labeldp.errors import EmptyInputError, ShapeError
+from labeldp.errors import EmptyInputError, ShapeError, SpaceMismatchError
 from labeldp.noise import guarantee_of_counts
 from labeldp.plan import CoinAccess, Plan, PublicData, warn_of_delta
 from labeldp.prf import parameter_digest
@@ -54,6 +54,8 @@ def plan_counts(
     With two labels the group's size is public and one count says it all.  Groups are disjoint, so together they
     cost as much as one.  The (epsilon, delta) that was ``asked`` for is what an account of such pairs is charged.
     """
+    if public.space != space:
+        raise SpaceMismatchError(f"Expected labels of {space}, got labels of {public.space}.", expected=space)
     if len(groups) != public.rows:
         raise ShapeError(f"Expected a group for each of {public.rows} rows, got {len(groups)}.")
     size = space.size

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from labeldp.errors import SpaceMismatchError
 from labeldp.mechanisms.counting import Counted, group_numbers, plan_counts
 from labeldp.noise import laplace_counts
 from labeldp.plan import Plan, PublicData
@@ -60,10 +59,6 @@ class LabelHistogram:
 
     def plan(self, public: PublicData) -> Plan:
         """Settle sizes, noise and guarantee."""
-        if public.space != self.space:
-            raise SpaceMismatchError(
-                f"Expected labels of {self.space}, got labels of {public.space}.", expected=self.space
-            )
         groups = np.zeros(public.rows, np.int64) if self.groups is None else self.groups
         return plan_counts("label histogram", self.space, self.noise, groups, public, HistogramDrawn)
 
